@@ -119,17 +119,17 @@ class Histories:
             self.former.append(present.batch if more > 0 else link.batch)
         self.links[link.batch.chain] = link if more > 0 else present
 
-    def strays(self) -> list[bytes]:
+    def list_strays(self) -> list[bytes]:
         """Return the intact lines that are not proven, of a history that is here in part, by their event numbers."""
         lines = sorted((line.first_seq(found.data), found.data[:-1]) for found in self.unproven if found.part)
         return [data for seq, data in lines if line.line_fault(data, seq) is None]
 
-    def last(self) -> tuple[str, ...]:
+    def find_ends(self) -> tuple[str, ...]:
         """Return the chain values that no batch follows, in the order of the files."""
         before = {link.before for link in self.links.values()}
         return tuple(chain for chain in self.links if chain not in before)
 
-    def path(self, chain: str) -> list[Link]:
+    def trace_path(self, chain: str) -> list[Link]:
         """Return the batches that lead to a chain value, the first one first."""
         links = []
         while chain != line.GENESIS:

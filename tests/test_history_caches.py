@@ -178,7 +178,7 @@ def _block(path: Path, _log: JsonlLog) -> None:
 def stored_blob(path: Path, log: JsonlLog) -> checkpoints.Blob:
     """Return the blob of a path, which is written as any."""
     [form] = [form for form in FORMS if form.name == path.stem]
-    blob = checkpoints.Blob.of(log, form.name, form.key)
+    blob = checkpoints.Blob.locate(log, form.name, form.key)
     assert blob is not None
     return blob
 

@@ -54,13 +54,13 @@ def lines_of(here: Project) -> list[bytes]:
 
 def written(histories: Histories, chain: str) -> bytes:
     """Return the log that has the history up to a chain value."""
-    return b"".join(data for _, data in write_history(histories.path(chain)))
+    return b"".join(data for _, data in write_history(histories.trace_path(chain)))
 
 
 def test_a_log_is_written_as_it_was(here: Project, tmp_path: Path) -> None:
     """With the bytes that a line seals, so that each offset in it stays right."""
     histories = read(tmp_path / "log", *lines_of(here))
-    (chain,) = histories.last()
+    (chain,) = histories.find_ends()
     assert (here.ledger / LOG_NAME).read_bytes() == written(histories, chain)
     assert 0 == len(histories.unproven)
 
@@ -70,8 +70,8 @@ def test_batches_are_found_in_any_order(here: Project, tmp_path: Path) -> None:
     first, *rest = lines_of(here)
     one, two = rest[:2], rest[2:4]
     histories = read(tmp_path / "log", *two, *one, first)
-    assert [5] == [histories.links[chain].batch.last for chain in histories.last()]
-    assert b"".join([first, *one, *two]) == written(histories, histories.last()[0])
+    assert [5] == [histories.links[chain].batch.last for chain in histories.find_ends()]
+    assert b"".join([first, *one, *two]) == written(histories, histories.find_ends()[0])
 
 
 def test_long_batches_of_both_sides_of_a_merge_are_found(here: Project, tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_long_batches_of_both_sides_of_a_merge_are_found(here: Project, tmp_path
         commands.record(copy, {"new_key_points": [{"text": f"{side} {number}"} for number in range(9)]}, HUMAN)
         sides += lines_of(copy)[len(before) :]
     histories = read(tmp_path / "log", *before, *sides)
-    assert [18, 18] == [histories.links[chain].batch.last for chain in histories.last()]
+    assert [18, 18] == [histories.links[chain].batch.last for chain in histories.find_ends()]
     assert not histories.unproven
 
 
@@ -91,7 +91,7 @@ def test_a_log_ends_before_a_seal_that_would_be_elsewhere(here: Project, tmp_pat
     lines = lines_of(here)
     torn = next(index for index, line in enumerate(lines) if b"log.recovered" in line) - 1
     without = read(tmp_path / "log", *lines[:torn], *lines[torn + 1 :])
-    (chain,) = without.last()
+    (chain,) = without.find_ends()
     assert 8 == without.links[chain].batch.last
     assert b"".join(lines[:torn]) == written(without, chain)
 
@@ -105,7 +105,7 @@ def test_a_redacted_version_wins(here: Project, tmp_path: Path) -> None:
     both: Sequence[Sequence[bytes]] = ([lines[index], redacted], [redacted, lines[index]])
     for versions in both:
         histories = read(tmp_path / "log", *lines[:index], *versions, *lines[index + 1 : index + 2])
-        assert b'"text":"two"' not in written(histories, histories.last()[0])
+        assert b'"text":"two"' not in written(histories, histories.find_ends()[0])
 
 
 # A log in place of another

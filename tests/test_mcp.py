@@ -83,7 +83,7 @@ def test_the_client_of_the_official_sdk_is_answered(playbook: Project, era: str)
 
 def test_a_list_of_tools_is_short() -> None:
     """Models pay for it in every session."""
-    assert len(json.dumps([tool.listed(name) for name, tool in TOOLS.items()])) < 4096
+    assert len(json.dumps([tool.describe(name) for name, tool in TOOLS.items()])) < 4096
 
 
 NAMES = ["half \ud800 of a pair" + "x" * 100_000, "line\nbreak \u2028\t\x00"]

@@ -226,7 +226,7 @@ def check(machine: SharedMachine) -> None:
 
 
 def _move(path: Path, log: JsonlLog) -> None:
-    blob = checkpoints.Blob.of(log, path.stem)
+    blob = checkpoints.Blob.locate(log, path.stem)
     assert blob is not None
     begin, values = msgspec.msgpack.decode(path.read_bytes()[64:])
     blob.write(0, msgspec.msgpack.encode([begin - 300, values]))

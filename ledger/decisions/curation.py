@@ -330,7 +330,7 @@ def _take_operation(step: Translation, fields: Mapping[str, Any]) -> str:
         return f"expected a type of {', '.join(_TYPES)}"
     text, fault = fields.get("text"), step.target_fault(name)
     if kind == "UPDATE":
-        fault = fault or text_fault(text) or _standing_fault(step, text)
+        fault = fault or text_fault(text) or _find_text_fault(step, text)
     if not fault:
         text = str(text) if kind == "UPDATE" else ""
         step.decide(events.PointProposed(kind.lower(), str(name), (), "", "", text, _reason(fields.get("reason"))))
@@ -352,14 +352,14 @@ def _merge_entries(step: Translation, fields: Mapping[str, Any]) -> str:
     fault = text_fault(text, "merged_text")
     if len(names) < _FEWEST_SOURCES:
         fault = "fewer than two of its entries are in the playbook, or were shown"
-    fault = fault or _standing_fault(step, text, names)
+    fault = fault or _find_text_fault(step, text, names)
     if not fault:
         section = section_of(fields)
         step.decide(events.PointProposed("merge", "", names, "", section, str(text), _reason(fields.get("reason"))))
     return fault or ""
 
 
-def _standing_fault(step: Translation, text: Any, merged: Collection[str] = ()) -> str:
+def _find_text_fault(step: Translation, text: Any, merged: Collection[str] = ()) -> str:
     same = [name for name, entry in step.state.entries.items() if entry.text == text and name not in merged]
     return f"already in the playbook as {same[0]}" if same else step.refusal(text) or ""
 

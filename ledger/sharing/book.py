@@ -338,7 +338,7 @@ class Publisher:
         for event in landed.events:
             when = event.record.when or (None if self.at is None else event.record.at)
             # A void of a long session takes several events, and a long text several lines.
-            for draft in line.split_long_texts([encode(self.masked(event.event), when)]):
+            for draft in line.split_long_texts([encode(self.mask_event(event.event), when)]):
                 drafts.append(draft)
                 number = lines[event.record.id] = lines.get(event.record.id, 0) + 1
                 ids.append(event.record.id if number == 1 else f"{event.record.id}.{number}")
@@ -352,7 +352,7 @@ class Publisher:
         remaining = iter(ids)
         return line.frame(drafts, line.Stamp(after, at, by, lambda: next(remaining), self.new_salt, key))
 
-    def masked(self, event: events.Event) -> events.Event:
+    def mask_event(self, event: events.Event) -> events.Event:
         """Return an event as it leaves this machine."""
         if isinstance(event, events.EventRedacted):
             # Why a text was redacted stays on this machine.

@@ -241,7 +241,7 @@ class End(NamedTuple):
         """Return the run's number."""
         return int(self.token.partition(":")[0]) if self.token else 0
 
-    def after_run(self, seq: int, chain: str, tag: str) -> End:
+    def advance(self, seq: int, chain: str, tag: str) -> End:
         """Return the place after the next run."""
         number, _, tags = (self.token or "0:").partition(":")
         # A digest begins anew with each page, so that one list of a page shows all of it.
@@ -314,11 +314,11 @@ class Engine:
             run, before = _parse(entry, data), end
             is_sealed = is_sealed or run.moved is not None
             # What is no run holds its number all the same, and the next writer goes on after it.
-            end = end.after_run(*((run.last, run.after) if run.first else end[:2]), entry.tag)
+            end = end.advance(*((run.last, run.after) if run.first else end[:2]), entry.tag)
             # An erased run is left out; one that is too large has a size and no bytes, and is named as no run.
             if data or entry.size:
                 found.append((run, before))
-        runs = _from_fresh([run for run, _ in found])
+        runs = _select_from_fresh([run for run, _ in found])
         more, is_fresh = count < len(entries), bool(runs and runs[0].fresh)
         for index, (run, before) in enumerate(found[len(found) - len(runs) :]):
             if run.moved is not None:
@@ -343,7 +343,7 @@ class Engine:
             tag = self.store.put(end.number + 1, data)
             if tag is None and (tag := self._find_tag(end.number + 1, data)) is None:
                 return None
-            end = end.after_run(run.last, run.after, tag)
+            end = end.advance(run.last, run.after, tag)
         return end
 
     def seal(self, expected: End, place: Place) -> End | None:
@@ -434,7 +434,7 @@ class Engine:
             # A number after a gap may be a late put of somebody who had seen what was lost since.
             if entry.number != place.number + 1:
                 break
-            place = place.after_run(0, "", entry.tag)
+            place = place.advance(0, "", entry.tag)
             if entry.number == number and place.token != since.token:
                 return self._list_new(NOTHING)
             if entry.number > number:
@@ -540,7 +540,7 @@ def _split(segment: bytes, entries: Sequence[StoredRun], following: bytes) -> Se
     return found if _parse(entries[0], following).before == chain else []
 
 
-def _from_fresh(runs: Sequence[Run]) -> Sequence[Run]:
+def _select_from_fresh(runs: Sequence[Run]) -> Sequence[Run]:
     """Return the runs from the last fresh ones on that are whole; all where there are none.
 
     Who puts fresh runs may be interrupted, and what others append then follows the runs before.

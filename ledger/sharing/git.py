@@ -158,7 +158,7 @@ class GitStore(engine.Store):
         """Learn the reference's last commit and its numbers, asking and fetching as little as possible."""
         tip = self._ask_tip()
         if tip != self._tip:
-            if tip and tip != self._kept_tip().strip():
+            if tip and tip != self._read_kept_tip().strip():
                 tip = self._fetch()
             self._tip, self._runs = tip, self._list_runs(tip) if tip else {}
 
@@ -176,7 +176,7 @@ class GitStore(engine.Store):
 
     def _fetch(self) -> str:
         """Fetch the reference's last commit, keep it, and return its id."""
-        self._receive(is_whole=not self._kept_tip())
+        self._receive(is_whole=not self._read_kept_tip())
         # Another machine may have pushed since the question for the commit, so what was fetched counts.
         tip = self._local("rev-parse", "FETCH_HEAD").decode().strip()
         self._keep(tip)
@@ -341,7 +341,7 @@ class GitStore(engine.Store):
         for folder in (self._folder, self._objects, os.path.join(self._objects, "pack")):
             disk.make_folder(folder, durable=False)
         if not os.path.exists(self._path):
-            tip = self._kept_tip()
+            tip = self._read_kept_tip()
             os.makedirs(os.path.join(self._path, "objects"))
             os.makedirs(os.path.join(self._path, "refs"))
             # The remote is told which commit is here, and that those before it are not.
@@ -358,7 +358,7 @@ class GitStore(engine.Store):
         self._tip = None
         self._prepare()
 
-    def _kept_tip(self) -> str:
+    def _read_kept_tip(self) -> str:
         """Return the commit whose trees are kept; empty without one."""
         with suppress(OSError), open(os.path.join(self._folder, "tip"), encoding="ascii", errors="replace") as file:
             tip = file.read(100)

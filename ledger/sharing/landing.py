@@ -325,7 +325,7 @@ class BatchLanding:
         id_ = self.sent.means.get(name, "")
         return self.made.get(id_) or self.ground.names.get(id_)
 
-    def standing(self, name: str) -> str | None:
+    def resolve_joined(self, name: str) -> str | None:
         """Return as ``resolve``, and for an entry that was joined to another of the same text that other one."""
         found = self.resolve(name)
         if found is None or found in self.joined:
@@ -407,7 +407,7 @@ def _edit(step: BatchLanding, event: Any) -> _Events:
     """Return a manual edit as the difference between what its writer saw and what he made of it."""
     if step.id in step.made:
         return _make(step, event)
-    name = step.standing(event.name)
+    name = step.resolve_joined(event.name)
     if name is None:
         return ()
     now = step.ground.state.entries.get(name)
@@ -432,7 +432,7 @@ def _edit(step: BatchLanding, event: Any) -> _Events:
 def _match(step: BatchLanding, event: Any) -> _Events:
     """Return an entry that was joined before, with what it brought then."""
     name, text = step.made[step.id], text_of(event.text)
-    to = step.standing(event.to)
+    to = step.resolve_joined(event.to)
     other = step.ground.state.entries.get(to or "")
     if other is None or other.text != text:
         # What else names that entry means it still, so another one of the same text only takes its place.
@@ -444,7 +444,7 @@ def _match(step: BatchLanding, event: Any) -> _Events:
 
 
 def _rename(step: BatchLanding, event: Any) -> _Events:
-    name = step.standing(event.name)
+    name = step.resolve_joined(event.name)
     changes: dict[str, Any] = {"name": name} | ({"reason": ""} if hasattr(event, "reason") else {})
     if isinstance(event, events.PointReworded):
         changes["text"] = text_of(event.text)
@@ -458,23 +458,23 @@ def _rate(step: BatchLanding, event: Any) -> _Events:
 
 
 def _merge(step: BatchLanding, event: Any) -> _Events:
-    name = step.standing(event.name)
-    merged = tuple(entry for entry in _all_standing(step, event.merged) if entry != name)
+    name = step.resolve_joined(event.name)
+    merged = tuple(entry for entry in _resolve_all(step, event.merged) if entry != name)
     return () if name is None or not merged else (events.PointMerged(name, merged, ""),)
 
 
 def _order(step: BatchLanding, event: Any) -> _Events:
-    names = _all_standing(step, event.names)
+    names = _resolve_all(step, event.names)
     return (events.PlaybookOrdered(names),) if names else ()
 
 
-def _all_standing(step: BatchLanding, names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for name in map(step.standing, names) if name is not None))
+def _resolve_all(step: BatchLanding, names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for name in map(step.resolve_joined, names) if name is not None))
 
 
 def _set_top(step: BatchLanding, event: Any) -> _Events:
     top = event.top or ""
-    top = rename_in_top(top, {name: step.standing(name) or name for name in names_in_top(top)})
+    top = rename_in_top(top, {name: step.resolve_joined(name) or name for name in names_in_top(top)})
     if isinstance(event, events.PlaybookAdopted):
         return (event.evolve(top=top),)
     # The number of the rendering that was edited means nothing on another machine.

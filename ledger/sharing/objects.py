@@ -79,7 +79,7 @@ class ObjectStore(engine.Store):
     def list(self, after: int) -> Sequence[engine.StoredRun]:
         """Return the numbers of the objects; other names are passed over."""
         entries = []
-        with self._answered():
+        with self._raise_unreachable():
             for rows in obstore.list(self._connect(), prefix=self._folder, offset=self._key(after)):
                 for row in rows:
                     match = _KEY.fullmatch(row["path"].removeprefix(self._folder))
@@ -96,7 +96,7 @@ class ObjectStore(engine.Store):
             return {number: data for number, data in found if data is not None}
 
     def _get(self, number: int) -> bytes | None:
-        with self._answered(), suppress(FileNotFoundError):
+        with self._raise_unreachable(), suppress(FileNotFoundError):
             return bytes(obstore.get(self._connect(), self._key(number)).bytes())
         return None
 
@@ -128,7 +128,7 @@ class ObjectStore(engine.Store):
         """Say that a store with versions keeps them, which obstore cannot delete."""
         if not (entries := self.list(0)) or self._parts.scheme == "file":
             return ""
-        with self._answered():
+        with self._raise_unreachable():
             version = obstore.head(self._connect(), self._key(entries[-1].number)).get("version")
         if version is None:
             return ""
@@ -149,7 +149,7 @@ class ObjectStore(engine.Store):
         return f"{self._folder}{number:012d}.jsonl"
 
     @contextmanager
-    def _answered(self) -> Iterator[None]:
+    def _raise_unreachable(self) -> Iterator[None]:
         """Say of a question that fails that the store cannot be reached."""
         try:
             yield

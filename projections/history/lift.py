@@ -101,7 +101,7 @@ class Question:
         """Return what is drawn for: each entry by itself, or everything at once."""
         return self.event.names if self.event.question == NAMES else (self.event.question,)
 
-    def judged(self, unit: str, now: str) -> list[Lineage]:
+    def list_judged(self, unit: str, now: str) -> list[Lineage]:
         """Return the lineages that a unit is judged by, in the order of their draws."""
         # In the order of the ends, a rising mean looked like an effect: 25.5 % false claims in the simulation.
         closed = takewhile(lambda lineage: not lineage.is_open(now), self.lineages.values())
@@ -111,13 +111,13 @@ class Question:
     def trials(self, unit: str, now: str) -> list[Trial]:
         """Return the draws and outcomes that a unit is judged by."""
         bounds = BOUNDS if self.event.outcome == CLEAN else (0.0, 100.0)
-        judged = self.judged(unit, now)
+        judged = self.list_judged(unit, now)
         return [Trial(lineage.units[unit], lineage.probability, lineage.outcome, bounds) for lineage in judged]
 
     def work(self, unit: str, now: str) -> dict[str, dict[str, float]]:
         """Return the mean of each number of WORK in the measured lineages with the unit, and in those without it."""
         arms: dict[str, list[Mapping[str, float]]] = {"told": [], "held": []}
-        for lineage in self.judged(unit, now):
+        for lineage in self.list_judged(unit, now):
             arms["held" if lineage.units[unit] else "told"] += [lineage.numbers] if lineage.numbers else []
         return {
             arm: {name: round(fmean(numbers.get(name, 0) for numbers in found), 1) for name in WORK}

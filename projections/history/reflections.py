@@ -31,7 +31,7 @@ class ReadPosition:
     end: dict[str, int] = attrs.field(factory=dict)
     length: int = 0
 
-    def through(self, event: events.TranscriptRead, *, is_own: bool = True) -> ReadPosition:
+    def extend(self, event: events.TranscriptRead, *, is_own: bool = True) -> ReadPosition:
         """Return the position after one more read; that of another rater may be less far, and lowers nothing.
 
         An own read that starts earlier is of a new file with the same name.
@@ -91,13 +91,13 @@ class ReflectedSession:
         # Under the rater none, sessions stay pending for a rater that is chosen later.
         return self.position(rater).length < self.request_end
 
-    def after(self, event: events.TranscriptRead) -> ReflectedSession:
+    def add_read(self, event: events.TranscriptRead) -> ReflectedSession:
         """Return the session after one more read: a model's read finds citations as well."""
         if event.rater == NO_RATER:
             # A search for citations alone is no reflection.
-            return attrs.evolve(self, searched_to=self.searched_to.through(event))
-        searched_to = self.searched_to.through(event, is_own=False)
-        return attrs.evolve(self, searched_to=searched_to, reflected_to=self.reflected_to.through(event))
+            return attrs.evolve(self, searched_to=self.searched_to.extend(event))
+        searched_to = self.searched_to.extend(event, is_own=False)
+        return attrs.evolve(self, searched_to=searched_to, reflected_to=self.reflected_to.extend(event))
 
     @property
     def is_transcript_gone(self) -> bool:
@@ -172,7 +172,7 @@ def _read(state: Reflections, session: ReflectedSession, event: Any, _: Batch) -
     state.searched_uuids |= last
     if event.rater != NO_RATER:
         state.reflected_uuids |= last
-    return session.after(event)
+    return session.add_read(event)
 
 
 def _end(state: Reflections, session: ReflectedSession, event: Any, batch: Batch) -> ReflectedSession:

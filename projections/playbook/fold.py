@@ -145,7 +145,7 @@ class UndoneIds:
         """Return False where no event of a batch is undone; True may be wrong, as the check reads raw bytes only."""
         return batch.may_contain_ids(self.ids) or any(map(batch.may_contain_text, self.sessions))
 
-    def by(self, record: EventRecord) -> EventRecord | None:
+    def find_undo(self, record: EventRecord) -> EventRecord | None:
         """Return the first undo of an event, None where it is not undone."""
         # An undo by session names all of its events, those that only report as well.
         if type(record.event) not in UNDOABLE:
@@ -164,7 +164,7 @@ def find_undone(undos: Iterable[EventRecord]) -> UndoneIds:
     """
     undone_ids = UndoneIds()
     for record in reversed(list(undos)):
-        if isinstance(record.event, events.EventsVoided) and undone_ids.by(record) is None:
+        if isinstance(record.event, events.EventsVoided) and undone_ids.find_undo(record) is None:
             undone_ids.add(record, record.event)
     return undone_ids
 
@@ -175,7 +175,7 @@ def mark_undone(batches: Iterable[Batch], undone_ids: UndoneIds) -> Iterator[Bat
     for batch in batches:
         # Line heads are decoded only where an event may be undone, as that is slow.
         if previous_last < undone_ids.last and undone_ids.may_touch(batch):
-            undos: list[Any] = [(record, undone_ids.by(record)) for record in batch.records]
+            undos: list[Any] = [(record, undone_ids.find_undo(record)) for record in batch.records]
             yield batch.with_records(
                 [attrs.evolve(record, event=UndoneEvent(record.event, by)) if by else record for record, by in undos]
             )

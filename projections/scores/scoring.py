@@ -202,7 +202,7 @@ class Session(msgspec.Struct, array_like=True):
         """Return the components with measurements."""
         return dict.fromkeys([*self.values, *self.benchmarks, *filter(None, self.feedback)])
 
-    def measured(self, component: Component) -> dict[str, float]:
+    def sum_values(self, component: Component) -> dict[str, float]:
         """Return name → value of a component: the sum of a counter, the last value of anything else."""
         values = self.values.get(component.id, {})
         return {name: float(value.total) if component.adds_up(name) else value.last for name, value in values.items()}
@@ -414,7 +414,7 @@ class Score(NamedTuple):
 
 def component_score(component: Component, session: Session, config: Config) -> Score:
     """Return a component's score in a session."""
-    measured = session.measured(component)
+    measured = session.sum_values(component)
     scored = [(metric, *points(metric, measured)) for metric in component.metrics]
     # The specification takes 80 for a missing review; by itself, that would score a component that nothing measured.
     is_measured = any(value is not None for _, value, _ in scored)

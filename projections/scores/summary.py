@@ -213,7 +213,7 @@ def explain(session: scoring.Session, component: Component, config: Config, reco
     """
     score = scoring.component_score(component, session, config)
     rows = [_row(record) for record in records if component_id(getattr(record.event, "component", "")) == component.id]
-    measured = session.measured(component)
+    measured = session.sum_values(component)
     parts = []
     for part in score.parts:
         share = score.share(part)

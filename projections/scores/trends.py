@@ -289,12 +289,12 @@ def _find_reasons(
         before = history.baseline.value if history.baseline else float(history.sessions[-2].value)
         if latest.value < (least := before - query.greatest_drop):
             yield _refuse(history.score_id, latest.value, DROP, least, latest.period)
-    yield from _about_all(DROP, first, "a first score, with nothing that it could have dropped from", closes=False)
+    yield from _join_reasons(DROP, first, "a first score, with nothing that it could have dropped from", closes=False)
     # CI that lost its measurements must not pass.
     yield from _find_unmeasured(judged, closes=not query.allow_no_data)
 
 
-def _about_all(rule: str, about: Sequence[History], what: str, *, closes: bool) -> Iterator[Reason]:
+def _join_reasons(rule: str, about: Sequence[History], what: str, *, closes: bool) -> Iterator[Reason]:
     """Yield one reason about all of these scores, none without scores."""
     if about:
         only = about[0] if len(about) == 1 else History("")
@@ -312,4 +312,4 @@ def _find_unmeasured(judged: Sequence[History], *, closes: bool) -> Iterator[Rea
             on = f" on {latest.period}" if latest.period else ""
             text = f"{history.score_id}: {NOT_ENOUGH} ({latest.measured} %){on}"
             yield Reason(NOT_ENOUGH, history.score_id, latest.value, None, text, closes, latest.period)
-    yield from _about_all(NO_DATA, unknown, "no data, no session has scored it yet", closes=closes)
+    yield from _join_reasons(NO_DATA, unknown, "no data, no session has scored it yet", closes=closes)

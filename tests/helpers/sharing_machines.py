@@ -245,7 +245,7 @@ class Site:
         return landed
 
     def _look_at_pending(self, entries: dict[str, str], landed: dict[str, Seen]) -> None:
-        for batch, _ in SharedLog(self.project.ledger).landed():
+        for batch, _ in SharedLog(self.project.ledger).land_pending():
             look([attrs.evolve(event.record, event=event.event) for event in batch.events], entries, landed)
 
     def _expected(self, landed: dict[str, Seen]) -> Playbook:

@@ -263,15 +263,15 @@ def check_git(project: Project) -> Iterator[Finding]:
     if shutil.which("git") is None or root is None or not project.ledger.exists():
         return
 
-    def listed(path: Path, *options: str) -> list[str]:
+    def list_files(path: Path, *options: str) -> list[str]:
         answer = git.ask(project.root, "ls-files", "-z", *options, "--", str(path)).decode(errors="replace")
         # A file with a conflict is listed once for each side.
         return list(dict.fromkeys(filter(None, answer.split("\0"))))
 
     try:
-        ledgers = [name for name in listed(project.ledger, "--cached") if not name.endswith(".gitignore")]
-        playbooks = listed(project.playbook, "--cached", "--ignored", "--exclude-standard")
-        strays = listed(project.playbook, "--others", "--exclude-standard")
+        ledgers = [name for name in list_files(project.ledger, "--cached") if not name.endswith(".gitignore")]
+        playbooks = list_files(project.playbook, "--cached", "--ignored", "--exclude-standard")
+        strays = list_files(project.playbook, "--others", "--exclude-standard")
     except git.FAILURES as error:
         fix = f"run `git -C {quote(str(project.root))} status`, which says more"
         yield Finding(NOTE, f"git could not be run: {error}", fix)

@@ -122,7 +122,7 @@ def _show_statuses(project: Project, form: str, when: str | None, *, as_json: bo
     """Print the entries that left, or the last change of each, and notes about their moment."""
     from tallybook.projections.history import entry_history
     from tallybook.projections.surfaces.console import terminal
-    from tallybook.projections.surfaces.history.playbook_file import WITH_EDIT, as_of
+    from tallybook.projections.surfaces.history.playbook_file import WITH_EDIT, fold_as_of
     from tallybook.projections.surfaces.history.stories import STATUS_FORM
 
     find_rows, print_rows = (
@@ -130,7 +130,7 @@ def _show_statuses(project: Project, form: str, when: str | None, *, as_json: bo
         if form == "--gone"
         else (entry_history.blame, terminal.print_blame)
     )
-    shown = as_of(project, STATUS_FORM, when)
+    shown = fold_as_of(project, STATUS_FORM, when)
     rows = find_rows(shown.state)
     edited = [f"this is {WITH_EDIT}"] if shown.moment == WITH_EDIT else []
     note(*shown.notes, *edited, *commands.spool_notes(project))

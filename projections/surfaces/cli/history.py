@@ -59,7 +59,7 @@ def _select(project: Project, options: Mapping[str, Any]) -> tuple[Log, EventFil
     """
     log, until = open_log(project), parameters.find_seq(project, options["until"], "--until")
     if has_book(log) and until is not None:
-        log, until = log.at(until), None
+        log, until = log.open_at(until), None
     session, rater, writer, when, kinds = (options[name] for name in ("session", "rater", "writer", "since", "kinds"))
     if session is not None:
         session = moments.find_session_span(log, session, f"--session {session}").session
@@ -231,7 +231,7 @@ def find(project: Project, text: str, bounds: tuple[str | None, str | None], *, 
         begin = BOOK + first.in_book
     elif first and has_book(log):
         # An own moment is that of the book which the playbook contained then; own events that were pending follow it.
-        then, now = log.at(first.seq).history.frontier.seq, log.history.frontier.seq
+        then, now = log.open_at(first.seq).history.frontier.seq, log.history.frontier.seq
         begin = PENDING + first.seq if then == now else BOOK + then
     source = second.read if second else log.read
     # A condition that counts entries depends on every event, one that names entries on those about them.
@@ -256,7 +256,9 @@ def _turn_lines(result: Mapping[str, Any], *, last: bool) -> Iterator[str]:
         return
     by = event["by"]
     author = output.format_author(by) + (f" in session {by['session']}" if "session" in by else "")
-    place = f"event {event['seq']}, {output.format_time(output.happened_at(event))}, by {author}: {event['summary']}"
+    place = (
+        f"event {event['seq']}, {output.format_time(output.read_event_time(event))}, by {author}: {event['summary']}"
+    )
     yield f"became true last at {place}" if last else f"first became true at {place}"
     for term, value in result["after"].items():
         before = result["before"][term]

@@ -59,7 +59,7 @@ def init(
         return
     target = places.find_target(root.params["folder"], user=whose["user"])
     names = list(dict.fromkeys(agents))
-    others = [] if agents and not everyone else _others(target, {*agents, table.CLAUDE})
+    others = [] if agents and not everyone else _find_other_agents(target, {*agents, table.CLAUDE})
     if everyone or not names:
         names = list(dict.fromkeys([table.CLAUDE, *names, *(others if everyone else ())]))
     others = [name for name in others if name not in names]
@@ -121,7 +121,7 @@ def hook(project: Project, /, *, agent: str) -> int:
     return handler.run([agent, "--project", str(project.root)])
 
 
-def _others(target: InstallTarget, names: Collection[str]) -> list[str]:
+def _find_other_agents(target: InstallTarget, names: Collection[str]) -> list[str]:
     """Return the other agents that are there and not installed."""
     known = {*names, *plan.find_installed(target)}
     return [name for name, files in places.FILES.items() if name not in known and places.is_used(target, files)]

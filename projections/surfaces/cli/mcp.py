@@ -100,7 +100,7 @@ class Server:
             "initialize": self._initialize,
             "server/discover": lambda _: self.greeting | {"supportedVersions": [*MODERN_VERSIONS]},
             "ping": lambda _: {},
-            "tools/list": lambda _: {"tools": [tool.listed(name) for name, tool in self.tools.items()]},
+            "tools/list": lambda _: {"tools": [tool.describe(name) for name, tool in self.tools.items()]},
             "tools/call": self._call_tool,
             "resources/list": lambda _: {"resources": _list_resources(project)},
             "resources/templates/list": lambda _: {"resourceTemplates": _TEMPLATES},
@@ -270,7 +270,7 @@ def _record_given(
     return drawn.held
 
 
-def _withheld(ledger: Ledger) -> tuple[str, ...]:
+def _draw_withheld(ledger: Ledger) -> tuple[str, ...]:
     """Return the entries that the session's draw withholds."""
     project, names = ledger.project, list(commands.playbook(ledger.project).state.entries)
     return draws.draw(project, ledger.by.session or "", names, len(names), settings.read(project).hold).held
@@ -283,7 +283,7 @@ def _tell_story(ledger: Ledger, words: str) -> dict[str, Any]:
         BadInputError: The session's draw withholds it.
     """
     story = ledger.why(words)
-    held = _withheld(ledger)
+    held = _draw_withheld(ledger)
     for name in [story.get("name", ""), *(match["name"] for match in story.get("matches", ()))]:
         if name in held:
             raise BadInputError(name, "is withheld from this session, for a question of lift", "go on without it")
@@ -326,7 +326,7 @@ class Tool(msgspec.Struct, forbid_unknown_fields=True):
     hints: ClassVar[Mapping[str, bool]] = {"readOnlyHint": True, "openWorldHint": False}
 
     @classmethod
-    def listed(cls, name: str) -> dict[str, Any]:
+    def describe(cls, name: str) -> dict[str, Any]:
         """Return the tool as `tools/list` shows it."""
         # Every argument is declared: given an empty schema, models could send another server nothing.
         schema = msgspec.json.schema_components([cls])[1][cls.__name__]
@@ -403,7 +403,7 @@ class HistoryTool(Tool):
 
     def run(self, ledger: Ledger) -> dict[str, Any]:
         """Return the last events, or the difference, without what the session's draw withholds."""
-        held = _withheld(ledger)
+        held = _draw_withheld(ledger)
         # The history, too: it once showed a session the texts that its draw withholds.
         if self.since:
             difference = ledger.diff(self.since, self.at or None)

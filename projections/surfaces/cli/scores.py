@@ -133,10 +133,10 @@ def _choose_period(options: Mapping[str, Any]) -> str:
     return period
 
 
-def _configured(project: Project, *, as_json: bool) -> None:
+def _print_configuration(project: Project, *, as_json: bool) -> None:
     """Print the configuration in force; the packaged one, with an error, where the project's own is invalid."""
     try:
-        text, document = configuration.in_force(project)
+        text, document = configuration.read_effective(project)
     # Each error in the file tells people to run this command, which therefore answers in spite of the error.
     except BadInputError as error:
         write(configuration.PACKAGED.read_text(encoding="utf-8").removesuffix("\n") + "\n")
@@ -169,7 +169,7 @@ def score(project: Project, /, **options: Any) -> None:
     """
     period = _choose_period(options)
     if period == "configured":
-        _configured(project, as_json=options["as_json"])
+        _print_configuration(project, as_json=options["as_json"])
         return
     config = configuration.load(project)
     named = options["component"]

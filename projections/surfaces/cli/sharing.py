@@ -267,7 +267,7 @@ def _rejoin(project: Project, part: Membership, *, as_json: bool) -> int:
 
 
 def _print_pending(project: Project, part: Membership, *, as_json: bool) -> int:
-    rows = operations.outgoing(project, part)
+    rows = operations.list_outgoing(project, part)
     verb = "wait, and this machine publishes nothing" if part.read_only else "would be published"
     total = f"{format_count(len(rows), 'event')} {verb}. Nothing was changed: this was a dry run."
     reply({"pending": rows}, [*(f"event {row['seq']}  {row['summary']}" for row in rows), total], as_json=as_json)

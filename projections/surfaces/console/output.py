@@ -188,7 +188,7 @@ def format_time(at: object) -> str:
     return time.isoformat(" ", "minutes").replace("+00:00", " UTC")
 
 
-def happened_at(row: Mapping[str, Any]) -> str:
+def read_event_time(row: Mapping[str, Any]) -> str:
     """Return when an event happened; of one in a shared book ``at`` is when it was published there."""
     return str(row.get("when") or row["at"])
 

@@ -99,7 +99,7 @@ def tell_story(story: Story, *, as_of: bool = False) -> Iterator[str]:
 def _origin(first: Row, story: Story) -> Iterator[str]:
     shape = f" (as {story['origin']})" if story["origin"] else ""
     counts = f", with {output.format_counts(first)}" if first["helpful"] or first["harmful"] else ""
-    yield f"{_capitalise(_describe(first, story))}{shape} {_when(first)}{counts}."
+    yield f"{_capitalise(_describe(first, story))}{shape} {_describe_source(first)}{counts}."
     if story["original"]:
         yield f"That file had it as {story['original']}"
 
@@ -139,10 +139,11 @@ def _fate(story: Story, *, as_of: bool) -> str:
         pinned = ", and is pinned: no rule prunes it" if pins[-1:] == ["point.pinned"] else ""
         return f"It is in the playbook with {output.format_counts(story)}{pinned}."
     if story["status"] == "undone":
-        return f"What brought this entry was undone {_when(decided_by)}."
+        return f"What brought this entry was undone {_describe_source(decided_by)}."
     deciding = next(row for row in reversed(story["trail"]) if row["seq"] == decided_by["seq"])
     rule = f", by the rule {story['rule']}" if story["rule"] else ""
-    return f"{_capitalise(_describe(deciding, story))} {_when(decided_by)}{rule}, with {output.format_counts(story)}."
+    what, counts = _capitalise(_describe(deciding, story)), output.format_counts(story)
+    return f"{what} {_describe_source(decided_by)}{rule}, with {counts}."
 
 
 def _events_without_effect(story: Story) -> Iterator[str]:
@@ -195,14 +196,14 @@ def _capitalise(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _when(row: Row) -> str:
+def _describe_source(row: Row) -> str:
     """Return when, by whom and by which event."""
     by = row["by"]
     author = output.format_author(by) + (f" in session {by['session']}" if by.get("session") else "")
     place = f" ({by['place']})" if by.get("place") else ""
     taken = row.get("taken")
     arrival = f", which came in here {output.format_time(taken['at'])}, event {taken['seq']}" if taken else ""
-    return f"{output.format_time(output.happened_at(row))} by {author}{place}, event {row['seq']}{arrival}"
+    return f"{output.format_time(output.read_event_time(row))} by {author}{place}, event {row['seq']}{arrival}"
 
 
 def _times(count: int) -> str:
@@ -250,7 +251,7 @@ def _print_trail(console: Console, story: Story) -> None:
     rows = sorted([*story["trail"], *story["ignored"]], key=lambda row: int(row["seq"]))
     if any(row["by"].get("writer") for row in rows):
         # Machines publish later than they record.
-        rows.sort(key=output.happened_at)
+        rows.sort(key=output.read_event_time)
     if not rows:
         return
     console.print()

@@ -181,7 +181,7 @@ def format_log_row(console: Console, brief: Mapping[str, Any]) -> list[Text]:
 
 def _event_line(event: Mapping[str, Any]) -> str:
     number = "-" if event["seq"] is None else event["seq"]
-    when, who = output.format_time(output.happened_at(event)), output.format_author(event["by"])
+    when, who = output.format_time(output.read_event_time(event)), output.format_author(event["by"])
     return f"{number:>6}  {when}  {who}  {event['summary']}"
 
 
@@ -292,10 +292,10 @@ def print_blame(console: Console, rows: Sequence[Mapping[str, Any]], at: str | N
     width = max(len(row["name"]) for row in rows)
     for row in rows:
         print_line(console, f"{row['name']:<{width}}  {_counts(row):<8}  {_event_line(row['event'])}")
-    _as_of(console, at)
+    _print_moment(console, at)
 
 
-def _as_of(console: Console, at: str | None) -> None:
+def _print_moment(console: Console, at: str | None) -> None:
     if at is not None:
         print_text(console, f"as of {at}", style="dim")
 
@@ -320,12 +320,12 @@ def print_graveyard(console: Console, rows: Sequence[Mapping[str, Any]], at: str
         into = f"into {row['into']}" if row["into"] else ""
         cause = row["rule"] or ", ".join(filter(None, (into, row["reason"])))
         why = f", {cause}" if cause else ""
-        by = f"{output.format_time(output.happened_at(event))} by {output.format_author(event['by'])}{why}"
+        by = f"{output.format_time(output.read_event_time(event))} by {output.format_author(event['by'])}{why}"
         where = "in playbook.json" if event["seq"] is None else f"event {event['seq']}"
         heading.append_text(make_text(console, f"  {_counts(row)}  {where}, {by}"))
         console.print(heading)
         print_indented(console, make_text(console, row["text"]))
-    _as_of(console, at)
+    _print_moment(console, at)
 
 
 def _counts(row: Mapping[str, Any]) -> str:

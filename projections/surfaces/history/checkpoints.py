@@ -104,7 +104,7 @@ class Blob:
     head: Position
 
     @classmethod
-    def of(cls, log: Log, name: str, key: str = "") -> Blob | None:
+    def locate(cls, log: Log, name: str, key: str = "") -> Blob | None:
         """Return the blob of a name before the ledger is read.
 
         Returns:
@@ -233,16 +233,16 @@ def _is_unneeded(folder: Path, now_us: int) -> bool:
     """Return whether the ledger of a cache folder is gone, or the folder was not used for 30 days."""
     owner = folder / caches.OWNER
     if not owner.exists():
-        return now_us - _changed_us(folder) > MAX_UNUSED_US
+        return now_us - _read_change_time(folder) > MAX_UNUSED_US
     log = Path(os.fsdecode(owner.read_bytes())) / LOG_NAME
     # Where the system does not say, the ledger may be there.
     with suppress(PermissionError):
         if not log.exists() or ledger_id(log) not in {"", folder.parent.name}:
             return True
-    return now_us - _changed_us(owner) > MAX_UNUSED_US
+    return now_us - _read_change_time(owner) > MAX_UNUSED_US
 
 
-def _changed_us(path: Path) -> int:
+def _read_change_time(path: Path) -> int:
     return path.stat().st_mtime_ns // 1000
 
 
@@ -326,7 +326,7 @@ def position_of(state: State) -> Position:
 
 def fold_log(form: Form[S], log: Log, until: int | None = None, *, cold: bool = False) -> S:
     """Return the state of a view of one log at its end or as of a moment, as ``reading.fold_view``."""
-    blob = Blob.of(log, form.name, form.key)
+    blob = Blob.locate(log, form.name, form.key)
     resumed = None if blob is None or cold else _resume(form, blob, until)
     state, due = resumed or (fold_history(form.view, lambda: decode(log.read()), until), 0)
     # A view has one checkpoint, near the end: the state of an earlier moment must not take its place.

@@ -118,7 +118,7 @@ class Undone:
 
     def brief(self, record: EventRecord) -> dict[str, Any]:
         """Return an event for people, marked if it was undone."""
-        by = self.voids.by(record)
+        by = self.voids.find_undo(record)
         return brief(record, by.seq if by else None, self.seqs)
 
     def row(self, record: EventRecord) -> dict[str, Any]:
@@ -126,7 +126,7 @@ class Undone:
 
         A rating that is not one of RATINGS has ``counts``, false.
         """
-        by, values = self.voids.by(record), row(record)
+        by, values = self.voids.find_undo(record), row(record)
         if isinstance(record.event, PointRated) and record.event.rating not in RATINGS:
             values["counts"] = False
         return values if by is None else values | {"undone_by": by.seq}

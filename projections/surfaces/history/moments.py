@@ -154,7 +154,7 @@ def find(project: Project, when: str, option: str = "--at", log: JsonlLog | None
         return Moment(numbers.SharedNumber(begin + number), read, in_book=number)
     # Any other moment of a shared history is an event number of the own ledger.
     moment = _find(_Question(log.own, when, project, option))
-    return moment if moment.commit else attrs.evolve(moment, read=log.at(moment.seq).read)
+    return moment if moment.commit else attrs.evolve(moment, read=log.open_at(moment.seq).read)
 
 
 def find_here(project: Project, when: str, option: str) -> Moment:
@@ -431,7 +431,7 @@ def select_records(project: Project, wanted: EventFilter) -> Iterator[EventRecor
 
     log, since, until = open_log(project), wanted.since, wanted.until
     if has_book(log) and (since or until is not None):
-        log = log if until is None else log.at(until)
+        log = log if until is None else log.open_at(until)
         earlier = make_containment_test(find(project, str(since), "since")) if since else None
         wanted = attrs.evolve(wanted, since=0, until=None, is_earlier=earlier)
     return events.events(log, wanted)

@@ -566,7 +566,7 @@ def describe(state: State, seq: int, named: str = "") -> str:
     return f"{moment}, {named}" if named else moment
 
 
-def as_of(project: Project, form: Form[S], when: str | None = None, option: str = "--at") -> AsOf[S]:
+def fold_as_of(project: Project, form: Form[S], when: str | None = None, option: str = "--at") -> AsOf[S]:
     """Return the state of a view as of a moment; now, with a manual edit that is not recorded yet, without one.
 
     Raises:

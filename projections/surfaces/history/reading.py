@@ -74,7 +74,7 @@ def fold_view(form: Form[S], log: Log, until: int | None = None, *, cold: bool =
     if not has_book(log):
         return fold_log(form, log, until, cold=cold)
     # Of a ledger with a book in it the moment is one of the own ledger, and the checkpoints are of the book alone.
-    log_then = log if until is None else log.at(until)
+    log_then = log if until is None else log.open_at(until)
     if form.view is not PLAYBOOK:
         return log_then.state(form)
     if until is not None and not log_then.history.frontier.number:
@@ -103,7 +103,7 @@ def has_book(log: Log) -> TypeGuard[SharedLog]:
 def catch_up(log: JsonlLog, state: Playbook) -> Playbook:
     """Return a state folded to the end of the ledger; anew where what it has folded was redacted or undone since."""
     if has_book(log):
-        return log.refreshed().playbook()
+        return log.refresh().playbook()
     rewrites, prefix = state.rewrites, state.prefix
     state = fold(PLAYBOOK, decode(log.read(position_of(state))), state)
     if state.rewrites != rewrites:

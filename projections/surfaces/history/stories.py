@@ -28,7 +28,7 @@ from tallybook.projections.playbook.fold import UndoneIds, fold_history, undos_i
 from tallybook.projections.playbook.view import CHANGES
 from tallybook.projections.surfaces.console.output import format_counts
 from tallybook.projections.surfaces.history.checkpoints import REWRITING, Form, is_long
-from tallybook.projections.surfaces.history.playbook_file import WITH_EDIT, AsOf, as_of
+from tallybook.projections.surfaces.history.playbook_file import WITH_EDIT, AsOf, fold_as_of
 from tallybook.projections.surfaces.history.reading import fold_view, has_book, open_log, search
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -119,7 +119,7 @@ def compare(project: Project, first: str, second: str | None) -> Difference:
         first: The first moment.
         second: The second; None for now.
     """
-    before, after = (as_of(project, STATUS_FORM, when, "diff") for when in (first, second))
+    before, after = (fold_as_of(project, STATUS_FORM, when, "diff") for when in (first, second))
     log, numbers = open_log(project), [side.state.book.stamp[0] for side in (before, after)]
     if has_book(log) and all(numbers) and not (before.commit or after.commit):
         from tallybook.projections.surfaces.sharing import shared_log
@@ -178,7 +178,7 @@ def explain_entry(
         # Of a long ledger the status of every name is in a checkpoint, and the story in a few batches.
         statuses = fold_view(STATUS_FORM, log, end)
         if has_book(log):
-            log, end = log if end is None else log.at(end), None
+            log, end = log if end is None else log.open_at(end), None
     # A name comes before words.
     if (name := find_name(words, statuses.book.used)) is None:
         names = entry_history.find_by_words(statuses, words)

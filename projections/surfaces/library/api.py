@@ -273,7 +273,7 @@ class Ledger:
         """
         check(int | str | None, at=at)
         if at is not None:
-            return tuple(playbook_file.as_of(self.project, PLAYBOOK_FORM, str(at), "at").state.entries.values())
+            return tuple(playbook_file.fold_as_of(self.project, PLAYBOOK_FORM, str(at), "at").state.entries.values())
         shown = commands.playbook(self.project)
         for note in shown.notes:
             warnings.warn(note, stacklevel=2)

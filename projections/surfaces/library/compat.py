@@ -401,7 +401,7 @@ async def extract_keypoints(
     record.write(project, [Request(done, {"rater": "reflector", **({"model": reply.model} if reply.model else {})})])
     if is_diagnostic_mode():
         save_diagnostic(f"{prompt.text}\n\n{reply.text}", diagnostic_name)
-    return answer.about(prompt.shown).payload
+    return answer.restrict(prompt.shown).payload
 
 
 # The loaded playbook

@@ -381,7 +381,7 @@ def _find_spans(undos: Sequence[EventRecord], read: Read) -> list[tuple[int, int
     for number, undo in enumerate(undos, 1):
         # An undo can undo an undo, so what is undone is asked at each of them.
         ids = find_undone(undos[:number])
-        undone = {record.seq for record in touched if record.seq < undo.seq and ids.by(record) is not None}
+        undone = {record.seq for record in touched if record.seq < undo.seq and ids.find_undo(record) is not None}
         spans += [(seq, since.pop(seq), undo.seq) for seq in since.keys() - undone]
         since |= dict.fromkeys(undone - since.keys(), undo.seq)
     return sorted([*spans, *((seq, begin, 0) for seq, begin in since.items())])

@@ -119,7 +119,7 @@ def all_pieces(unread: Unread) -> Iterator[Piece]:
         if piece.reads:
             yield piece
         for read in piece.reads:
-            unread = attrs.evolve(unread, session=unread.session.after(read))
+            unread = attrs.evolve(unread, session=unread.session.add_read(read))
 
 
 def _add_file(piece: Piece, unread: Unread, file: str, path: Path) -> bool:
@@ -166,7 +166,7 @@ def _begin(unread: Unread, file: str, path: Path, size: int) -> int:
         if other.transcript and name != unread.name and end:
             others[Path(other.transcript)] = end
     read = unread.known.searched_uuids if unread.rater == NO_RATER else unread.known.reflected_uuids
-    known = read | transcript.copied_uuids(path, others)
+    known = read | transcript.find_copied_uuids(path, others)
     lines = transcript.lines(path, 0, transcript.reader_of(unread.path)) if known else ()
     return max((line.end for line in lines if line.entry.uuid in known), default=0)
 
@@ -265,7 +265,7 @@ class ParsedReply:
         added = [{"type": "ADD", "text": text} for text in self.new_key_points]
         return {"operations": [*self.operations, *added], "evaluations": self.payload["evaluations"]}
 
-    def about(self, names: Collection[str], texts: Collection[str] = ()) -> ParsedReply:
+    def restrict(self, names: Collection[str], texts: Collection[str] = ()) -> ParsedReply:
         """Return the answer with the evaluations of these names only, and without these new key points.
 
         A model rates what its prompt showed. Any other name is invented, and can be the one that a new entry gets; the

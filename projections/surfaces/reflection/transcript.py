@@ -305,7 +305,7 @@ def format_message(role: str, content: str) -> str:
 _HEAD_LINES: Final = 100
 
 
-def copied_from(path: Path, others: Iterable[Path]) -> Iterator[Path]:
+def find_copied(path: Path, others: Iterable[Path]) -> Iterator[Path]:
     """Yield the transcripts that hold the first line of another one, which began as a copy of them.
 
     It is their first line too, or where Claude Code compacted the session, any.
@@ -319,7 +319,7 @@ def copied_from(path: Path, others: Iterable[Path]) -> Iterator[Path]:
                 yield other
 
 
-def copied_uuids(path: Path, others: Mapping[Path, float]) -> set[str]:
+def find_copied_uuids(path: Path, others: Mapping[Path, float]) -> set[str]:
     """Return the ids of lines of the transcripts of which this one began as a copy.
 
     Args:
@@ -329,7 +329,7 @@ def copied_uuids(path: Path, others: Mapping[Path, float]) -> set[str]:
     Raises:
         OSError: One of them cannot be read.
     """
-    copied = ((line, others[other]) for other in copied_from(path, others) for line in lines(locate(other)))
+    copied = ((line, others[other]) for other in find_copied(path, others) for line in lines(locate(other)))
     return {line.entry.uuid for line, end in copied if line.entry.uuid and line.end <= end}
 
 

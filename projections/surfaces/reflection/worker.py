@@ -124,7 +124,7 @@ def has_more(session: ReflectedSession, rater: str) -> bool:
     return session.awaits_reflection(rater) and transcript.is_here(path)
 
 
-def _written_us(path: Path) -> int:
+def _find_last_write(path: Path) -> int:
     """Return when a session's transcript or one of its subagents' was written to last, in microseconds since 1970.
 
     Raises:
@@ -162,7 +162,7 @@ def find_open(project: Project, known: Reflections) -> dict[str, ReflectedSessio
             if path is not None and (size := transcript.size_of(path)) > length:
                 trigger = session.trigger if has_ended else KILLED_TRIGGER
                 longer = attrs.evolve(session, transcript=os.fspath(path), request_end=size, trigger=trigger)
-                found[name] = longer if _written_us(path) <= now_us - _STILL_US else None
+                found[name] = longer if _find_last_write(path) <= now_us - _STILL_US else None
     return found
 
 
@@ -415,7 +415,7 @@ def _measure(known: Reflections, name: str, session: ReflectedSession) -> events
         # A forked session says nowhere which lines it copied. Of two sessions with the same lines, the one that was
         # requested first counts them.
         others = [Path(known.sessions[other].transcript or os.devnull) for other in earlier]
-        copied = transcript.copied_uuids(path, dict.fromkeys(others, inf))
+        copied = transcript.find_copied_uuids(path, dict.fromkeys(others, inf))
         return transcript.measure(path, ended=session.trigger in ENDS, copied=copied)
     return None
 
@@ -463,7 +463,7 @@ def _tie_lineage(state: _State, name: str, path: Path) -> None:
     sessions |= {Path(other.transcript): id_ for id_, other in known.sessions.items() if other.transcript}
     sessions.pop(path, None)
     parent = transcript.reader_of(path).parent_of(os.fspath(path))
-    parent = parent or next((sessions[other] for other in transcript.copied_from(path, sessions)), "")
+    parent = parent or next((sessions[other] for other in transcript.find_copied(path, sessions)), "")
     if parent not in known.injected_at.keys() | known.sessions.keys() or parent == name:
         return
     if all(body.get("lineage") in {"", name} for _, body in citations.injections(state.project, name)):
@@ -493,7 +493,7 @@ def _ask(state: _State, name: str, piece: Piece) -> Result:
     # Nothing is learned anew that was pruned, that a draw withheld, or that a person has in a playbook of their own.
     entries = state.playbook.entries.items()
     own_texts = (entry.text for entry_name, entry in entries if entry_name not in state.shared.entries)
-    answer = answer.about(prompt.shown, {*prompt.unwanted, *own_texts})
+    answer = answer.restrict(prompt.shown, {*prompt.unwanted, *own_texts})
     facts = (*answer.notes, *piece.reads, events.ReflectionCompleted(plan.rater, *reply.spent))
     try:
         update = Update(answer.result, plain_events=facts, may=plan.settings.may, shown=tuple(sorted(prompt.shown)))

@@ -53,7 +53,7 @@ def load(project: Project) -> Config:
     return _load(project)[0]
 
 
-def in_force(project: Project) -> tuple[str, dict[str, Any]]:
+def read_effective(project: Project) -> tuple[str, dict[str, Any]]:
     """Return the configuration in force: as YAML, with every comment where nothing is laid over the default; as values.
 
     Raises:

@@ -104,7 +104,7 @@ def ask(project: Project, words: Sequence[str], outcome: str, by: Mapping[str, s
     about, names = _parse(words, book, exported)
     # Outcome and error share are named before the first draw, so that nobody chooses them by what came out.
     share = betting.budget(state.asked + 1)
-    event = events.LiftAsked(about, names, score, share, _scoring_of(score, config))
+    event = events.LiftAsked(about, names, score, share, _digest_scoring(score, config))
     commands.record_request(project, requests.Request(requests.PlainEvents((event,)), by))
     state = load_state(project)
     draws.save_secret(project, state.open, clock.new_secret(draws.SECRET_BYTES))
@@ -170,7 +170,7 @@ def _entry(word: str, book: Playbook, exported: Mapping[str, str]) -> str:
     return name
 
 
-def _scoring_of(outcome: str, config: Config) -> str:
+def _digest_scoring(outcome: str, config: Config) -> str:
     """Return the digest of what decides an outcome by scores, not of how these are shown; empty for `clean`."""
     if outcome == view.CLEAN:
         return ""
@@ -272,7 +272,7 @@ def question_json(state: Lift, question: Question) -> Row:
     """Return a question with the verdict on each unit; no verdicts where the scores are not computed as when asked."""
     event, now, rows = question.event, view.now_of(state), None
     # Another outcome is another question: scores of two configurations are no series.
-    if event.scoring == _scoring_of(event.outcome, state.config):
+    if event.scoring == _digest_scoring(event.outcome, state.config):
         rows = [
             {"unit": unit, **row._asdict(), "evidence": row.evidence._asdict(), "work": question.work(unit, now)}
             for unit, row in question.verdicts(now).items()

@@ -138,7 +138,7 @@ def plan_repair(project: Project, every: Histories, error: errors.DamagedLedgerE
     lost, end = (0, "") if head is None else head.position[:2]
     needles = {CHAIN_MARK + end.encode() + CHAIN_END} if lost and end not in every.links else set[bytes]()
     # Lines before these are missing here, and git may have them.
-    needles.update(every.strays()[:1], every.strays()[-1:])
+    needles.update(every.list_strays()[:1], every.list_strays()[-1:])
     if needles:
         with suppress(*git.FAILURES):
             add_versions(project, needles, every)
@@ -149,7 +149,7 @@ def plan_repair(project: Project, every: Histories, error: errors.DamagedLedgerE
         raise RepairableLedgerError(str(error.problems[0]), hint) from error
     if end in every.links:
         return Repair(*_assemble(project, every, end), 0)
-    end = max(every.last(), key=lambda chain: every.links[chain].batch.last)
+    end = max(every.find_ends(), key=lambda chain: every.links[chain].batch.last)
     if lost and not accept_loss:
         events, it = describe_lost(every.links[end].batch.last, lost)
         what = f"{LOG_NAME}: {events} acknowledged, and no copy that was found has {it}"
@@ -170,7 +170,7 @@ def _assemble(project: Project, every: Histories, end: str) -> tuple[bytes, tupl
     """
     data = bytearray()
     batches: list[RawBatch] = []
-    for link, piece in histories.write_history(every.path(end)):
+    for link, piece in histories.write_history(every.trace_path(end)):
         batches.append(link.batch._replace(offset=len(data) + len(link.sealed)))
         data += piece
     redacted = {id_ for batch in batches for id_ in redaction.redacted_ids(batch)}
@@ -318,7 +318,7 @@ def import_ledger(project: Project, source: str, *, dry_run: bool, accept_loss: 
 
 def _land(log: JsonlLog, own: Sequence[RawBatch], every: Histories, done: ImportedLedger) -> None:
     here = {batch.chain for batch in own}
-    paths = [[link.batch for link in every.path(chain)] for chain in every.last() if chain not in here]
+    paths = [[link.batch for link in every.trace_path(chain)] for chain in every.find_ends() if chain not in here]
     result = Landing(log, own, done)
     # In a book the seeds are joined to its entries.
     trial = Landing(log, own, ImportedLedger())

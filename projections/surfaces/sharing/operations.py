@@ -198,7 +198,7 @@ def publish(project: Project, part: Membership, engine: Engine, event: str) -> t
         BadInputError: The event is not in the own ledger, has no text or a redacted one, or was not masked.
     """
     run(project, part, engine)
-    text = _masked_text(project, event)
+    text = _find_secret_text(project, event)
     state = SharedLog(project.ledger).playbook()
     # The book has the masked text, so its entry is found by that.
     name = next((name for name, entry in state.entries.items() if entry.text == secrets.mask(text)), None)
@@ -211,7 +211,7 @@ def publish(project: Project, part: Membership, engine: Engine, event: str) -> t
     return name, run(project, part, engine)
 
 
-def _masked_text(project: Project, event: str) -> str:
+def _find_secret_text(project: Project, event: str) -> str:
     """Return the text of an own event in which a secret was found."""
     for batch in decode(open_own_log(project).read()):
         for noted in batch.records:
@@ -225,7 +225,7 @@ def _masked_text(project: Project, event: str) -> str:
     raise BadInputError(f"event {event}" if event else "EVENT", "is not in the own ledger", _LOG_HINT)
 
 
-def _moved_meanwhile(address: str, verb: str) -> engines.EngineError:
+def _make_moved_error(address: str, verb: str) -> engines.EngineError:
     return engines.EngineError(
         address, "another machine appended meanwhile, or the answer was lost", f"run `{verb}` again"
     )
@@ -352,7 +352,7 @@ def repair(project: Project, engine: Engine, without: str = "") -> tuple[BookChe
         # An earlier repair may have been interrupted before it had erased all.
         return check, erase_former(engine)
     if engine.replace(contents.after_seal, book.cut_runs(batches, START, engine.run_bytes)) is None:
-        raise _moved_meanwhile(engine.address, "tallybook share repair")
+        raise _make_moved_error(engine.address, "tallybook share repair")
     # Only after the fresh runs: without them a reader would lack a piece of the chain.
     return check, erase_former(engine)
 
@@ -386,10 +386,10 @@ def upgrade(project: Project, part: Membership, engine: Engine) -> tuple[int, in
         return before, before
     contents = engine.read(end.seq)
     if book.count(contents.runs, end, set(), before).batches:
-        raise _moved_meanwhile(engine.address, "tallybook share upgrade")
+        raise _make_moved_error(engine.address, "tallybook share upgrade")
     batch = syncing.frame_system(end, BookRules(before + 1), part.writer, clock.utc_now())
     if engine.append(contents.end, book.cut_runs([batch], end, engine.run_bytes)) is None:
-        raise _moved_meanwhile(engine.address, "tallybook share upgrade")
+        raise _make_moved_error(engine.address, "tallybook share upgrade")
     run(project, part, engine)
     return before, before + 1
 
@@ -500,14 +500,14 @@ def _import_hint(missing: int, folder: str) -> str:
     )
 
 
-def outgoing(project: Project, part: Membership) -> list[dict[str, Any]]:
+def list_outgoing(project: Project, part: Membership) -> list[dict[str, Any]]:
     """Return the events that a sync would publish as they would leave, as ``{seq, id, kind, body, summary}``."""
     # As a sync lands and writes them, so that what is shown is exactly what would leave.
     publisher = book.Publisher(mask=partial(syncing.mask, part))
     rows = []
-    for landed, _ in SharedLog(project.ledger).landed():
+    for landed, _ in SharedLog(project.ledger).land_pending():
         for landing in landed.events:
-            event = publisher.masked(landing.event)
+            event = publisher.mask_event(landing.event)
             draft = encode(event)
             body = {**draft.body, **(draft.free or {})}
             about = {"seq": landing.record.seq, "id": landing.record.id, "kind": draft.kind}

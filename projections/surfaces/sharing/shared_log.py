@@ -393,7 +393,7 @@ class SharedLog(JsonlLog):
 
     def _find_in_book(self, needles: Collection[bytes]) -> Iterator[RawBatch]:
         # Landing compares the frontier with the copy.
-        self.landed()
+        self.land_pending()
         return takewhile(lambda batch: batch.last <= self.history.frontier.seq, find_batches(self.copy.log, needles))
 
     def read_linked(self, links: Mapping[int, int]) -> Iterator[RawBatch]:
@@ -421,7 +421,7 @@ class SharedLog(JsonlLog):
         yield from self._own_part(own)
         for batch in book:
             yield self._with_reasons(renumber(batch, range(BOOK + batch.first, BOOK + batch.last + 1)))
-        yield from (self._with_reasons(raw) for _, raw in self.landed() if raw is not None)
+        yield from (self._with_reasons(raw) for _, raw in self.land_pending() if raw is not None)
 
     def _with_reasons(self, batch: RawBatch) -> RawBatch:
         """Return a batch with the reasons of this machine's events, which stay in the own ledger."""
@@ -513,11 +513,11 @@ class SharedLog(JsonlLog):
                 yield batch
                 last, chain = batch.last, batch.chain
         except DamagedLedgerError as error:
-            raise self._missing(error) from error
+            raise self._make_missing_error(error) from error
         if until is None and frontier.seq and (last, chain) != (frontier.seq, frontier.chain):
-            raise self._missing()
+            raise self._make_missing_error()
 
-    def _missing(self, damage: DamagedLedgerError | None = None) -> MissingLinesError:
+    def _make_missing_error(self, damage: DamagedLedgerError | None = None) -> MissingLinesError:
         """Return the error that says which lines are not here, and how to get them."""
         present = self if self.until is None else SharedLog(self.ledger_folder, self.now)
         is_fetched = damage is not None or not present.copy.has(present.history.frontier.chain)
@@ -526,21 +526,21 @@ class SharedLog(JsonlLog):
         state = "missing" if damage is None else f"missing or damaged ({damage.problems[0]})"
         return MissingLinesError(moment, self.history.frontier.seq, hint, state)
 
-    def landed(self) -> Landing:
+    def land_pending(self) -> Landing:
         """Return the pending batches as they land, each with its bytes; None for one that concerns nobody else."""
-        return self._landed()[1]
+        return self._land_all()[1]
 
     def count_pending(self) -> int:
         """Return how many own batches are not in the book."""
         if not self.history.pending:
             return 0
-        return sum(not landed.is_here and (bool(landed.events) or landed.lacks) for landed, _ in self.landed())
+        return sum(not landed.is_here and (bool(landed.events) or landed.lacks) for landed, _ in self.land_pending())
 
     # ---- Views ----
 
     def playbook(self) -> Playbook:
         """Return the playbook at this moment."""
-        state = self._landed()[0].state
+        state = self._land_all()[0].state
         # The state is changed by callers that fold on.
         self._landing = None
         return state
@@ -556,11 +556,11 @@ class SharedLog(JsonlLog):
             state = fold_log(form, self.copy.log, None if self.copy.end().seq == seq else seq)
             return state if state.seq <= seq else fold_log(form, self.copy.log, seq)
         except DamagedLedgerError as error:
-            raise self._missing(error) from error
+            raise self._make_missing_error(error) from error
 
     def state(self, form: Form[S]) -> S:
         """Return the state of a view at this moment."""
-        pending = list(decode(self._with_reasons(raw) for _, raw in self.landed() if raw is not None))
+        pending = list(decode(self._with_reasons(raw) for _, raw in self.land_pending() if raw is not None))
         is_rewritten = any(type(event) in REWRITING for batch in pending for event in batch.events)
         if form.number_in_book is None or is_rewritten or not self.history.frontier.seq:
             state = fold_history(form.view, lambda: decode(self.read()))
@@ -577,7 +577,7 @@ class SharedLog(JsonlLog):
         self.stamp(state, form.book(state))
         return state
 
-    def _landed(self) -> tuple[landing.Ground, Landing]:
+    def _land_all(self) -> tuple[landing.Ground, Landing]:
         if self._landing is None:
             state = self.book_playbook(self.history.frontier.seq)
             frontier = self.history.frontier
@@ -596,7 +596,7 @@ class SharedLog(JsonlLog):
                 last = raw.last
                 return raw
 
-            self._landing = ground, [*landing.land(self._pending(), ground, frame)]
+            self._landing = ground, [*landing.land(self._read_pending(), ground, frame)]
             self.stamp(ground.state, ground.state)
             current = replica.read_current(self.ledger_folder)
             if current.block[0]:
@@ -604,7 +604,7 @@ class SharedLog(JsonlLog):
                 ground.state.high_water = self.highest_in_block(current.block) or current.block[0] - 1
         return self._landing
 
-    def _pending(self) -> Sequence[landing.Sent]:
+    def _read_pending(self) -> Sequence[landing.Sent]:
         """Return the pending batches; of a past moment, with a text in each edit whose text was redacted only later."""
         if self.until is None:
             return self.history.pending
@@ -624,9 +624,9 @@ class SharedLog(JsonlLog):
     @cached_property
     def _redacted_then(self) -> set[str]:
         """Return the ids of the events that were redacted at a past moment, as far as this machine knew."""
-        return {id_ for batch in self._known() for id_ in redacted_ids(batch)}
+        return {id_ for batch in self._read_known() for id_ in redacted_ids(batch)}
 
-    def _known(self) -> list[RawBatch]:
+    def _read_known(self) -> list[RawBatch]:
         """Return the own ledger up to this moment, and the book up to the frontier."""
         own = (batch for batch in self.own.read() if self.until is None or batch.last <= self.until)
         return [*own, *self.read_book()]
@@ -643,12 +643,12 @@ class SharedLog(JsonlLog):
 
     def present_ground(self) -> landing.Ground:
         """Return what batches land on that come after the pending ones."""
-        return self._landed()[0]
+        return self._land_all()[0]
 
     def _ids_here(self) -> frozenset[str]:
         """Return the ids of pending events that the book has already."""
         taken = self.history.frontier.seq
-        known = {sent.frontier: self.known_end(sent) for sent in self.history.pending}
+        known = {sent.frontier: self.find_known_end(sent) for sent in self.history.pending}
         ids = {id_ for sent in self.history.pending if known[sent.frontier] < taken for id_ in sent.ids}
         if not ids:
             # Nothing came in since they were recorded.
@@ -658,7 +658,7 @@ class SharedLog(JsonlLog):
             found = ids.intersection(id_ for batch in self.read_book() for id_ in replica.find_ids(batch.data))
         return frozenset(found)
 
-    def known_end(self, sent: landing.Sent) -> int:
+    def find_known_end(self, sent: landing.Sent) -> int:
         """Return the number of the last event of this history that the playbook contained when a batch was recorded."""
         seq, chain = sent.frontier
         # Numbers of another history that was taken since mean nothing here.
@@ -666,7 +666,7 @@ class SharedLog(JsonlLog):
 
     def _links(self) -> list[frozenset[str]]:
         """Return the ids of events whose texts were equal before they were redacted, as far as this moment knows."""
-        links = landing.redaction_links(self._known())
+        links = landing.redaction_links(self._read_known())
         if self.until is None:
             return links
         # What was joined at a past moment by a text that could be read here then stays joined.
@@ -687,11 +687,11 @@ class SharedLog(JsonlLog):
         log._starts = own, book
         return log
 
-    def at(self, until: int) -> SharedLog:
+    def open_at(self, until: int) -> SharedLog:
         """Return the history as of an own event number."""
         return SharedLog(self.ledger_folder, self.now, until)
 
-    def at_book(self, end: Position, upto: int) -> SharedLog:
+    def open_at_book(self, end: Position, upto: int) -> SharedLog:
         """Return the present history with another frontier: as it will be when a sync is done.
 
         Args:
@@ -708,12 +708,12 @@ class SharedLog(JsonlLog):
 
     def highest_in_block(self, block: tuple[int, int]) -> int:
         """Return the highest number of a block of names that an entry has or had; 0 for none."""
-        numbers = (parse_number(name) or 0 for name in self._landed()[0].state.used)
+        numbers = (parse_number(name) or 0 for name in self._land_all()[0].state.used)
         return max((number for number in numbers if block[0] <= number <= block[1]), default=0)
 
     def names_since(self, until: int) -> dict[str, str]:
         """Return the present names of entries that had another name at an own moment: name then → present name."""
-        then, now = self.at(until).present_ground().ids, self.present_ground()
+        then, now = self.open_at(until).present_ground().ids, self.present_ground()
         present: dict[str, str] = {}
         for name, id_ in then.items():
             found = now.names.get(id_, name)
@@ -729,7 +729,7 @@ class SharedLog(JsonlLog):
         records = (record for batch in decode(copy.read()) for record in batch.records)
         return len({own_id(record.id) for record in records if type(record.event) in landing.SHARED} - here)
 
-    def refreshed(self) -> SharedLog:
+    def refresh(self) -> SharedLog:
         """Return itself, without what it remembers of the own ledger where that has changed since."""
         if self._history is None or self.head()[:2] != self._history.end[:2]:
             self._forget()

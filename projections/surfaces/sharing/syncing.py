@@ -308,7 +308,7 @@ class Sync:
         self._note_frontier(before.seq)
         end = self.replica.end()
         self.result.end = (end.seq, end.chain)
-        self.result.pending = self.log.refreshed().count_pending()
+        self.result.pending = self.log.refresh().count_pending()
         # While the lock is held: the next sync may have appended to the copy by the time that a caller goes on.
         note_ends(self.project, self.part, self.result.end, self.result.end)
         return self.result
@@ -372,14 +372,14 @@ class Sync:
     def _redact(self, read: Callable[[], Iterable[RawBatch]]) -> None:
         """Erase what batches of a copy redact, and what they bring back of texts that were redacted here."""
         done: set[str] = set()
-        while redacted := {*self._redacted(read())} - done:
+        while redacted := {*self._find_redacted(read())} - done:
             redact.redact_linked(self.project, redacted, _BY)
-            self.log.refreshed()
+            self.log.refresh()
             # What was erased just now may come again after that.
             done |= redacted
 
-    def _redacted(self, batches: Iterable[RawBatch]) -> Iterator[str]:
-        find_returning = redact.returning_finder(self.project)
+    def _find_redacted(self, batches: Iterable[RawBatch]) -> Iterator[str]:
+        find_returning = redact.make_returning_finder(self.project)
         for batch in batches:
             yield from redacted_ids(batch)
             yield from find_returning(batch)
@@ -414,7 +414,7 @@ class Sync:
         if ids := [event.id for event in pending if isinstance(event, EventRedacted)]:
             # An imported ledger also redacts what came in before it was imported, or only now.
             redact.redact_linked(self.project, ids, _BY)
-            self.log.refreshed()
+            self.log.refresh()
         address, place = self.engine.address, self.result.moved
         self.result.refusal = str(newer_rules(address, self.newer)) if self.newer else ""
         if place is not None:
@@ -463,7 +463,7 @@ class Sync:
         """Return the block of names that is taken, and what is appended: events of the book, and pending batches."""
         self.has_gap = False
         end = self.replica.end()
-        log = self.log.at_book(end, self.upto)
+        log = self.log.open_at_book(end, self.upto)
         state = log.book_playbook(end.seq)
         prelude: list[RawBatch] = []
         now, writer = clock.utc_now(), self.part.writer
@@ -516,15 +516,15 @@ class Sync:
 
     def _note_frontier(self, seq: int) -> None:
         """Append ``book.taken``, unless nothing came and nothing went."""
-        end, before = self.replica.end(), self.log.refreshed().history
+        end, before = self.replica.end(), self.log.refresh().history
         if (end.seq, self.upto) == (seq, before.frontier.upto) or not end.seq:
             return
         self._append_taken(end, self.upto, self.renamed)
-        self.log.refreshed()
+        self.log.refresh()
         if before.pending and before.pending[-1].batch.last > self.upto:
             # The event just appended says what the frontier is, so it must be read again.
             after = self.log.history
-            self._note(upto=after.begin, taken=self.log.known_end(after.pending[0]))
+            self._note(upto=after.begin, taken=self.log.find_known_end(after.pending[0]))
         else:
             # What was published just now is not read again.
             self._note(upto=before.end, taken=before.frontier.seq)
@@ -585,7 +585,7 @@ class Sync:
         """Return the entries that have another name in the new history: name → name there."""
         with suppress(MissingLinesError):
             before = self.log.book_playbook(self.log.history.frontier.seq).ids
-            there = self.log.at_book(fresh.end(), 0).book_playbook(fresh.end().seq).ids
+            there = self.log.open_at_book(fresh.end(), 0).book_playbook(fresh.end().seq).ids
             after = {id_: name for name, id_ in there.items()}
             return {name: after[id_] for name, id_ in before.items() if after.get(id_, name) != name}
         return {}

@@ -270,14 +270,14 @@ def _is_project(folder: str, *, linked: bool) -> bool:
 
 def nearest_project(here: str) -> str:
     """Return the nearest folder with ``.claude``; else the one where the search began."""
-    for folder in _upward(here):
+    for folder in _walk_up(here):
         claude = os.path.join(folder, CLAUDE)
         if os.path.isdir(claude) and (folder == here or not is_planted(claude)):
             return folder
     return here
 
 
-def _upward(folder: str) -> Iterator[str]:
+def _walk_up(folder: str) -> Iterator[str]:
     """Yield a folder and those above it, the nearest first, without the root folder and the home folder."""
     home = os.path.expanduser("~")
     homes = {home, os.path.realpath(home)}
@@ -300,7 +300,7 @@ def repository_folders(start: str) -> tuple[str, ...]:
         The nearest first, and without the home folder, which is no project; none outside of a repository.
     """
     folders: list[str] = []
-    for folder in _upward(start):
+    for folder in _walk_up(start):
         folders.append(folder)
         if os.path.lexists(git := os.path.join(folder, _GIT)) and not is_planted(git):
             return tuple(folders)

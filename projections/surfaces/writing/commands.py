@@ -224,7 +224,7 @@ def playbook(project: Project, when: str | None = None) -> playbook_file.AsOf[Pl
     Where lines of the shared book are missing, that is the last rendering of ``playbook.json``, and a note says so.
     """
     try:
-        return playbook_file.as_of(project, PLAYBOOK_FORM, when)
+        return playbook_file.fold_as_of(project, PLAYBOOK_FORM, when)
     except errors.MissingLinesError as error:
         state = None if when else playbook_file.last_rendering(project)
         if state is None:

@@ -256,7 +256,7 @@ def _note_pruned(project: Project, records: Sequence[EventRecord]) -> Iterator[s
     if names.isdisjoint(reading.current(reading.open_log(project)).pruned):
         return
     option = personal.option(project)
-    for row in graveyard(playbook_file.as_of(project, STATUS_FORM).state):
+    for row in graveyard(playbook_file.fold_as_of(project, STATUS_FORM).state):
         if row["name"] in names and row["status"] == "pruned":
             seq = row["event"]["seq"]
             hint = f"`{_command(seq, option)}` or `tallybook restore {row['name']}{option}` brings it back"

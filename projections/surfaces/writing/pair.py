@@ -110,7 +110,7 @@ def write(project: Project, mine: Project, request: Request) -> Write:
             recording.refuse_other_payload(request, reading.open_own_log(owner).find_delivery(request.key))
 
     @cache
-    def used(owner: Project) -> set[str]:
+    def read_used_names(owner: Project) -> set[str]:
         with personal.named_damage(owner) if owner is mine else nullcontext():
             return Opened(owner).playbook().used
 
@@ -118,7 +118,7 @@ def write(project: Project, mine: Project, request: Request) -> Write:
         # Most names are not of this form, and then neither ledger is read. A person may write a name in another way.
         if not name.casefold().startswith(PERSONAL_PREFIX):
             return False
-        return find_name(name, used(project)) is None and find_name(name, used(mine)) is not None
+        return find_name(name, read_used_names(project)) is None and find_name(name, read_used_names(mine)) is not None
 
     theirs, own = _divide(request, is_mine)
     if theirs is not None and own is not None:

@@ -225,7 +225,7 @@ def _find_holders(batches: Iterable[RawBatch], texts: set[str]) -> dict[str, Eve
     return {record.id: record for record in records if not texts.isdisjoint(codec.texts_of(record.event).values())}
 
 
-def returning_finder(project: Project) -> Callable[[RawBatch], Iterable[str]]:
+def make_returning_finder(project: Project) -> Callable[[RawBatch], Iterable[str]]:
     """Return a function that yields the ids of a batch's events that bring back a text that was redacted here."""
     redactions = redacted_digests.load(project.ledger)
 
