@@ -59,7 +59,6 @@ class LogFiles:
     """The files of a ledger, open for writing.
 
     Attributes:
-        boot: This boot of the machine.
         inode: Which file the log is: another may be moved into its place.
         failures: How many flushes had failed when the present transaction began.
         shared: Whether the ledger had taken in a shared book by then.
@@ -80,8 +79,6 @@ class LogFiles:
             CannotWriteError: They cannot be opened for writing.
         """
         disk.make_folder(folder)
-        self.boot = disk.boot_id()
-        self.inode = 0
         self.failures = 0
         self.shared = False
         self.busy = False
@@ -92,41 +89,41 @@ class LogFiles:
         try:
             self.lock = disk.open_file(self.lock_path, write=True, create=True)
             self.head = disk.open_file(self.head_path, write=True, create=True)
-            head = heads.read(self.head)
             # A backup by hard links gives every file a second name, so only the content tells whose file it is.
-            disk.refuse_hard_link(self.head, self.head_path, lambda: head is not None)
-            is_acknowledged = head is not None and head.position.offset > 0
+            disk.refuse_hard_link(self.head, self.head_path, lambda: heads.read(self.head) is not None)
             try:
                 self.log = disk.open_file(self.path, write=True, append=True)
             except FileNotFoundError:
+                head = heads.read(self.head)
                 # A ledger must not begin anew unnoticed.
-                if head is not None and is_acknowledged:
+                if head is not None and head.position.offset:
                     raise errors.DamagedLedgerError([damage.missing_log_problem(head)]) from None
                 self.log = disk.open_file(self.path, write=True, append=True, create=True)
-            disk.refuse_hard_link(
-                self.log, self.path, lambda: is_acknowledged or line.first_seq(read_at(self.log, 64, 0)) == 1
-            )
+            disk.refuse_hard_link(self.log, self.path, lambda: line.first_seq(read_at(self.log, 64, 0)) == 1)
         except BaseException:
             self.close()
             raise
         self.inode = os.fstat(self.log).st_ino
 
     @contextmanager
-    def lock_head(self, tries: int) -> Iterator[None]:
-        """Hold the head's own short lock, after a limited number of tries: its holder may have been stopped.
+    def lock_head(self, tries: int) -> Iterator[Head | None]:
+        """Give the head under its own short lock, after a limited number of tries: its holder may have been stopped.
 
         Raises:
-            OutcomeUnknownError: Another process held it all the time.
+            OutcomeUnknownError: Another process held it all the time, or the system refuses.
         """
-        while not disk.try_lock(self.head):
-            tries -= 1
-            if not tries:
-                raise errors.OutcomeUnknownError(self.head_path, "held by another process")
-            disk.pause()
         try:
-            yield
-        finally:
-            disk.unlock(self.head)
+            while not disk.try_lock(self.head):
+                tries -= 1
+                if not tries:
+                    raise errors.OutcomeUnknownError(self.head_path, "held by another process")
+                disk.pause()
+            try:
+                yield heads.read(self.head)
+            finally:
+                disk.unlock(self.head)
+        except OSError as error:
+            raise errors.OutcomeUnknownError(self.head_path, disk.reason(error)) from error
 
     def confirm(self, position: Position, begin: int, opened: Position) -> None:
         """Make everything up to a position durable, and move the head there; the lock was released before.
@@ -144,21 +141,17 @@ class LogFiles:
         except errors.OutcomeUnknownError:
             self.report_failure(begin, opened)
             raise
-        try:
-            with self.lock_head(HEAD_TRIES):
-                head = heads.read(self.head)
-                if head is not None and head.failures != self.failures:
-                    raise errors.OutcomeUnknownError(self.path, "another writer's flush failed meanwhile")
-                # The head never goes back: a later writer may have flushed this batch with its own.
-                if head is None or head.position.seq < position.seq:
-                    # Another process may have taken in a shared book since this one looked at the head.
-                    shared = self.shared or (head is not None and head.shared)
-                    heads.write(self.head, heads.encode(Head(position, self.boot, -1, self.failures, shared)))
-                    if opened.seq == 0 or head is None:
-                        # The first head of a ledger: without it a crash would look like damage.
-                        disk.flush(self.head, self.head_path)
-        except OSError as error:
-            raise errors.OutcomeUnknownError(self.head_path, disk.reason(error)) from error
+        with self.lock_head(HEAD_TRIES) as head:
+            if head is not None and head.failures != self.failures:
+                raise errors.OutcomeUnknownError(self.path, "another writer's flush failed meanwhile")
+            # The head never goes back: a later writer may have flushed this batch with its own.
+            if head is None or head.position.seq < position.seq:
+                # Another process may have taken in a shared book since this one looked at the head.
+                shared = self.shared or (head is not None and head.shared)
+                heads.write(self.head, Head(position, disk.boot_id(), -1, self.failures, shared))
+                if opened.seq == 0 or head is None:
+                    # The first head of a ledger: without it a crash would look like damage.
+                    disk.flush(self.head, self.head_path)
 
     def mark_shared(self) -> None:
         """Note in the head that this ledger has taken in a shared book. The caller holds the lock.
@@ -166,10 +159,9 @@ class LogFiles:
         Raises:
             OutcomeUnknownError: The disk did not confirm it.
         """
-        with self.lock_head(HEAD_TRIES):
-            head = heads.read(self.head)
+        with self.lock_head(HEAD_TRIES) as head:
             if head is not None and not head.shared:
-                heads.write(self.head, heads.encode(head._replace(shared=True)))
+                heads.write(self.head, head._replace(shared=True))
                 disk.flush(self.head, self.head_path)
             self.shared = True
 
@@ -179,14 +171,11 @@ class LogFiles:
         Raises:
             OutcomeUnknownError: The head cannot be written either.
         """
-        try:
-            with self.lock_head(REPORT_TRIES):
-                head = heads.read(self.head) or Head(opened, self.boot, shared=self.shared)
-                # The batches between the head and this one were not confirmed either, and their writer may be dead.
-                suspect = min(offset for offset in (begin, head.position.offset, head.suspect) if offset >= 0)
-                heads.write(self.head, heads.encode(head._replace(suspect=suspect, failures=head.failures + 1)))
-        except OSError as error:
-            raise errors.OutcomeUnknownError(self.path, disk.reason(error)) from error
+        with self.lock_head(REPORT_TRIES) as present:
+            head = present or Head(opened, disk.boot_id(), shared=self.shared)
+            # The batches between the head and this one were not confirmed either, and their writer may be dead.
+            suspect = min(offset for offset in (begin, head.position.offset, head.suspect) if offset >= 0)
+            heads.write(self.head, head._replace(suspect=suspect, failures=head.failures + 1))
 
     def close(self) -> None:
         """Close every file."""
@@ -255,18 +244,7 @@ class JsonlLog:
             DamagedLedgerError: Acknowledged bytes are gone or changed.
             NewerLedgerError: The ledger's format is from the future.
         """
-        return scan.Batches(self._runs(after))
-
-    def _runs(self, after: Position) -> Iterator[list[RawBatch]]:
-        size = os.stat(self.log_file).st_size if os.path.exists(self.log_file) else 0
-        self.watch(0, size)
-        try:
-            for run in scan.read_log(self, after):
-                yield run
-                self.watch(run[-1].end if run else 0, size)
-        finally:
-            # Also where the caller stops early.
-            self.watch(size, size)
+        return scan.Batches(scan.read_log(self, after))
 
     def may_contain(self, needle: bytes) -> bool:
         """Return whether bytes occur anywhere in the log; much faster than reading, and nothing is verified."""
@@ -353,44 +331,38 @@ class Transaction:
 
     def _find_end(self, files: LogFiles, size: int) -> None:
         """Find the end of the log, seal a torn tail, write again the bytes of a failed flush."""
-        log = self._log
         head = heads.read(files.head)
-        check_format(files.log, log.log_file)
-        # An editor or a shell removed the last line break. Without it the next line would continue the last one.
-        if size < log_size(files.log, size, head):
-            disk.write_all(files.log, b"\n", log.log_file)
-            size += 1
-            self._needs_flush = True
-        if (
-            head is not None
-            and head.suspect < 0
-            and head.position.offset == size
-            and has_position(files.log, head.position)
-        ):
+        check_format(files.log, files.path)
+        if head and head.suspect < 0 and head.position.offset == size and has_position(files.log, head.position):
             # All of it is acknowledged, and there is nothing else.
             self.position = head.position
         else:
-            tail = scan.find_tail(files.log, log.log_file, size, head)
+            # An editor or a shell removed the last line break. Without it the next line would continue the last one.
+            if size < log_size(files.log, size, head):
+                disk.write_all(files.log, b"\n", files.path)
+                size += 1
+                self._needs_flush = True
+            tail = scan.find_tail(files.log, files.path, size, head)
             self.position = tail.position
             if tail.stop is not None:
                 batch = self._seal(files, tail.position, size)
                 self.position, size = batch.position, batch.end
                 self._needs_flush = True
-        if head is not None and head.suspect >= 0:
-            head = self._rewrite_suspect(files, head, size)
-            # All bytes are on disk now, whichever process wrote them, so the head may acknowledge them.
-            self._needs_flush = True
+            if head is not None and head.suspect >= 0:
+                head = self._rewrite_suspect(files, head, size)
+                # All bytes are on disk now, whichever process wrote them, so the head may acknowledge them.
+                self._needs_flush = True
         files.failures, files.shared = (head or NO_HEAD).failures, (head or NO_HEAD).shared
 
     def _rewrite_suspect(self, files: LogFiles, head: Head, size: int) -> Head:
         """Write the bytes again that a failed flush may have lost, and return the head without ``suspect``."""
         while True:
             damage.rewrite(self._log.log_file, head.suspect, size)
-            with files.lock_head(REPORT_TRIES):
-                present = heads.read(files.head) or head
+            with files.lock_head(REPORT_TRIES) as read:
+                present = read or head
                 if present.failures == head.failures:
                     head = present._replace(suspect=-1)
-                    heads.write(files.head, heads.encode(head))
+                    heads.write(files.head, head)
                     return head
             # Another flush failed meanwhile: its range needs the same.
             head = present
@@ -414,7 +386,7 @@ class Transaction:
             file.write(b"*\n")
         try:
             # Without a head, a torn first batch that lost its first sectors would look like damage.
-            heads.write(files.head, heads.encode(heads.read(files.head) or Head(START, files.boot)))
+            heads.write(files.head, heads.read(files.head) or Head(START, disk.boot_id()))
             disk.flush_data(files.head)
             disk.flush_folder(folder)
         except OSError as error:
@@ -508,7 +480,7 @@ class Transaction:
         if kind is None and (self._pending or self._needs_flush):
             begin = self._pending[0].offset if self._pending else -1
             files.confirm(self.position, begin, self._start)
-            disk.note_acknowledged()
+            disk.acknowledged += 1
 
     def _write(self, files: LogFiles) -> None:
         """Write the appended batches, in one call."""

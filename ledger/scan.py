@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
         ledger_folder: str
         log_file: str
+        watch: Callable[[int, int], None]
 
         def read_head(self) -> Head | None:
             """Return the head."""
@@ -243,19 +244,26 @@ def _scan_log(log: LogFile, after: Position) -> Iterator[list[RawBatch]]:
         if head is not None and head.position.offset:
             raise DamagedLedgerError([damage.missing_log_problem(head)]) from None
         return
-    with disk.closing(fd):
+    with open(fd, "rb", 0):
         size, offset = log_size(fd, os.fstat(fd).st_size, head), -1
         if head is not None and size < head.position.offset:
             raise DamagedLedgerError([damage.head_problem(fd, size, head)])
         check_format(fd, log.log_file)
-        while True:
-            scan = Scan(fd, after, size, redaction.pending_ids(log.ledger_folder))
-            yield from scan.runs()
-            # Another process may be erasing a text at this moment. So a batch that does not verify is read once more,
-            # when the redaction is pending or finished.
-            if scan.stop is None or offset == scan.stop.position.offset:
-                break
-            after, offset = scan.position, scan.stop.position.offset
+        try:
+            while True:
+                scan = Scan(fd, after, size, redaction.pending_ids(log.ledger_folder))
+                for run in scan.runs():
+                    yield run
+                    if scan.position.offset < size:
+                        log.watch(scan.position.offset, size)
+                # Another process may be erasing a text at this moment. So a batch that does not verify is read once
+                # more, when the redaction is pending or finished.
+                if scan.stop is None or offset == scan.stop.position.offset:
+                    break
+                after, offset = scan.position, scan.stop.position.offset
+        finally:
+            # Also where the caller stops early.
+            log.watch(size, size)
         _refuse_damage(scan, head)
         # Another log may have taken this one's place, and verify as a whole.
         if head is not None and not has_position(fd, head.position):

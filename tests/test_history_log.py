@@ -18,15 +18,19 @@ from helpers.ledger_codec import sample
 from helpers.memory_log import MemoryLog
 from helpers.reference_model import extraction
 from helpers.view_histories import KNOWN
+from tallybook.ledger import damage, scan, search, verification
 from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.errors import BadInputError, UnknownEntryError
 from tallybook.ledger.events import EVENT_TYPES, PointRated
 from tallybook.ledger.records import Author, EventRecord
+from tallybook.ledger.storage import disk
 from tallybook.projections.history.event_rows import EventFilter, row
 from tallybook.projections.surfaces.history import events as listing
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import commands
+
+READING = (damage, disk, scan, search, verification)
 
 IDS = ["s1", "s2", "s\"'é"]
 SAID = st.fixed_dictionaries(
@@ -114,7 +118,7 @@ def test_filters_on_bytes_and_on_events_agree(  # noqa: PLR0913, PLR0917 - one f
 def read_bytes_of(here: Project, run: Run, *words: str) -> tuple[list[int], int]:
     """Return the numbers of the events that a command lists, and how many bytes of files it reads by offset."""
     sizes: list[int] = []
-    real = os.pread
+    real = disk.read_at
 
     def counted(fd: int, size: int, offset: int) -> bytes:
         data = real(fd, size, offset)
@@ -122,7 +126,8 @@ def read_bytes_of(here: Project, run: Run, *words: str) -> tuple[list[int], int]
         return data
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "pread", counted)
+        for module in READING:
+            patch.setattr(module, "read_at", counted)
         listed = seqs(run(*words, "--json"))
     assert here.ledger.exists()
     return listed, sum(sizes)
@@ -189,18 +194,18 @@ def test_a_head_noted_elsewhere_is_found_again(changed: Project) -> None:
         commands.verify_and_fold(changed, expect="yesterday")[0]
 
 
-@pytest.mark.skipif(not hasattr(os, "pread"), reason="this system reads at no offset")
 def test_verify_reads_the_log_once(changed: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """`verify` of a long ledger reads each of its bytes from the disk once, and a few at its ends again."""
     commands.record(changed, {"new_key_points": [f"{number} " + "x" * 9_000 for number in range(100)]}, HUMAN)
-    log, pread, sizes = changed.ledger / "events.jsonl", os.pread, []
+    log, read_at, sizes = changed.ledger / "events.jsonl", disk.read_at, []
 
     def counting(fd: int, size: int, offset: int) -> bytes:
-        data = pread(fd, size, offset)
+        data = read_at(fd, size, offset)
         if os.path.samestat(os.fstat(fd), log.stat()):
             sizes.append(len(data))
         return data
 
-    monkeypatch.setattr(os, "pread", counting)
+    for module in READING:
+        monkeypatch.setattr(module, "read_at", counting)
     assert 0 == run("--project", str(changed.root), "verify").code
     assert 1.0 <= sum(sizes) / log.stat().st_size < 1.2

@@ -82,19 +82,6 @@ def create_file(path: StrPath, flags: int = os.O_WRONLY, like: StrPath | None = 
     return fd
 
 
-def _open(path: StrPath, flags: int, *, create: bool) -> int:
-    """Open a file, or create it; opening an existing one takes a single call."""
-    try:
-        return os.open(path, flags | _SAFE)
-    except FileNotFoundError:
-        if not create:
-            raise
-    with suppress(FileExistsError):
-        return create_file(path, flags)
-    # Another process has just created it.
-    return os.open(path, flags | _SAFE)
-
-
 @contextmanager
 def closing(fd: int) -> Iterator[int]:
     """Give an open file, and close it in the end."""
@@ -104,12 +91,13 @@ def closing(fd: int) -> Iterator[int]:
         os.close(fd)
 
 
-def read_at(fd: int, size: int, offset: int) -> bytes:
-    """Return up to ``size`` bytes from ``offset`` on, fewer only at the end of the file."""
-    if hasattr(os, "pread"):
-        return os.pread(fd, size, offset)
+def _seek_and_read(fd: int, size: int, offset: int) -> bytes:
     os.lseek(fd, offset, os.SEEK_SET)
     return os.read(fd, size)
+
+
+read_at: Callable[[int, int, int], bytes] = getattr(os, "pread", _seek_and_read)
+"""Returns up to so many bytes of an open file from an offset on, fewer only at the end of the file."""
 
 
 def refuse_link(folder: StrPath) -> None:
@@ -143,7 +131,16 @@ def open_file(path: StrPath, *, write: bool, append: bool = False, create: bool 
     """
     flags = (os.O_RDWR if write else os.O_RDONLY) | (os.O_APPEND if append else 0)
     try:
-        fd = _open(path, flags, create=create)
+        try:
+            fd = os.open(path, flags | _SAFE)
+        except FileNotFoundError:
+            if not create:
+                raise
+            try:
+                return create_file(path, flags)
+            except FileExistsError:
+                # Another process has just created it.
+                fd = os.open(path, flags | _SAFE)
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -203,15 +200,10 @@ def read_small(path: StrPath, limit: int) -> bytes:
         CannotWriteError: It is a link, no regular file, or cannot be opened.
         OSError: It cannot be read.
     """
-    with hold_open(path) as fd:
-        return read_open(fd, path, limit)
-
-
-def read_open(fd: int, path: StrPath, limit: int = SMALL_BYTES) -> bytes:
-    """Return the bytes of an open file, as ``read_small``: no file costs more time and memory than its limit."""
-    if os.fstat(fd).st_size > limit:
-        raise TooLargeError(path, f"holds more than {limit:,} bytes", "move it away")
-    with open(fd, "rb", closefd=False) as file:
+    with open(open_file(path, write=False), "rb") as file:
+        # No file costs more time and memory than its limit.
+        if os.fstat(file.fileno()).st_size > limit:
+            raise TooLargeError(path, f"holds more than {limit:,} bytes", "move it away")
         return file.read()
 
 
@@ -370,13 +362,7 @@ def _folder_of(path: StrPath) -> str:
 
 
 acknowledged = 0
-"""Transactions that were acknowledged so far: a command that is interrupted after one does not report a failure."""
-
-
-def note_acknowledged() -> None:
-    """Count a transaction that was acknowledged, or a payload that was spooled."""
-    global acknowledged  # noqa: PLW0603 - one number for the whole process
-    acknowledged += 1
+"""Transactions and spooled payloads acknowledged so far: a command interrupted after one does not report a failure."""
 
 
 def try_lock(fd: int) -> bool:

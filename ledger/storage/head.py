@@ -102,8 +102,8 @@ def decode(data: bytes) -> Head | None:
 
 def load(path: StrPath) -> Head | None:
     """Return the head in a file, as ``read``; None where there is no file."""
-    with suppress(FileNotFoundError), disk.hold_open(path) as fd:
-        return read(fd)
+    with suppress(FileNotFoundError), open(disk.open_file(path, write=False), "rb", 0) as file:
+        return read(file.fileno())
     return None
 
 
@@ -119,12 +119,13 @@ def read(fd: int) -> Head | None:
     return None
 
 
-def write(fd: int, data: bytes) -> None:
-    """Write the head's bytes in place.
+def write(fd: int, head: Head) -> None:
+    """Write the head in place.
 
     Raises:
         OSError: They could not be written, or not all of them.
     """
+    data = encode(head)
     if hasattr(os, "pwrite"):
         written = os.pwrite(fd, data, 0)
     else:

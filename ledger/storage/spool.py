@@ -93,7 +93,7 @@ def put(folder: StrPath, at: str, id_: str, requests: list[dict[str, Any]]) -> s
     if len(data) > MAX_BATCH_BYTES:
         raise CannotWriteError(path, f"would hold more than {MAX_BATCH_BYTES:,} bytes")
     disk.replace_file(path, data)
-    disk.note_acknowledged()
+    disk.acknowledged += 1
     return path
 
 
