@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger.events import EventsVoided
 from tallybook.projections.history.entry_history import EntryStatuses, name_event
-from tallybook.projections.playbook.fold import UNDOABLE, State, UndoneEvent, View, batch_view, fold, fold_history
+from tallybook.projections.playbook.fold import UNDOABLE, View, fold_history, history
 from tallybook.projections.playbook.render import entry_json, playbook_dict
-from tallybook.projections.playbook.view import CHANGES, PLAYBOOK, Playbook
+from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 
 if TYPE_CHECKING:
-    from tallybook.ledger.records import Batch, EventRecord
+    from tallybook.ledger.records import Batch
 
 
 @attrs.frozen
@@ -32,86 +33,56 @@ class Exclusion:
     names: frozenset[str] = frozenset()
     seqs: frozenset[int] = frozenset()
 
-    def split(self, batch: Batch, before: int) -> tuple[Batch, list[tuple[EventRecord, list[str]]]]:
-        """Return a batch without the events left out, even if none is left, so that event numbers do not shift.
-
-        Args:
-            batch: The batch.
-            before: Number of the last event before it.
-
-        Returns:
-            After the batch, each event left out with the values of ``--without`` that leave it out.
-        """
+    def find(self, batch: Batch) -> dict[str, list[str]]:
+        """Return id of each event of a batch that is left out → the values of ``--without`` that leave it out."""
+        whole = [str(seq) for seq in sorted(self.seqs) if batch.first <= seq <= batch.last]
         # Most batches are not decoded to find out who recorded them.
-        whole = [str(seq) for seq in sorted(self.seqs) if before < seq <= batch.last]
         if not whole and not any(batch.may_contain_text(name.partition(":")[2]) for name in self.names):
-            return batch, []
-        remaining, left_out = [], []
+            return {}
+        found = {}
         for record in batch.records:
-            by = record.by
-            authors = (f"session:{by.session}", f"rater:{by.rater}", f"writer:{by.writer}")
+            authors = (f"session:{record.by.session}", f"rater:{record.by.rater}", f"writer:{record.by.writer}")
             reasons = [*whole, *(author for author in authors if author in self.names)]
-            event = record.event.event if isinstance(record.event, UndoneEvent) else record.event
-            if reasons and type(event) in UNDOABLE:
-                left_out.append((record, reasons))
-            else:
-                remaining.append(record)
-        return (batch.with_records(remaining), left_out) if left_out else (batch, [])
+            if reasons and type(record.event) in UNDOABLE:
+                found[record.id] = reasons
+        return found
+
+    def apply(self, batch: Batch) -> Batch:
+        """Return a batch without the events left out, even if none is left, so that event numbers do not shift."""
+        found = self.find(batch)
+        return batch.with_records([record for record in batch.records if record.id not in found]) if found else batch
 
 
-@attrs.define
-class Alternative(State):
+@attrs.frozen
+class Alternative:
     """The real playbook and the alternative one.
 
     Attributes:
         real: The real playbook.
         other: The alternative playbook.
         left_out: Value of ``--without`` → how many events it left out, undone ones not counted.
-        has_undo: Whether an undo is among them.
     """
 
-    real: Playbook = attrs.field(factory=Playbook)
-    other: Playbook = attrs.field(factory=Playbook)
-    left_out: dict[str, int] = attrs.field(factory=dict)
-    has_undo: bool = False
-
-
-def alternative_view(view: View[Playbook], without: Exclusion) -> View[Alternative]:
-    """Return the view that folds history twice in one read: as it was, and into another view without some events."""
-
-    def apply_batch(state: Alternative, batch: Batch) -> None:
-        other, left_out = without.split(batch, state.seq)
-        fold(PLAYBOOK, [batch], state.real)
-        fold(view, [other], state.other)
-        for record, reasons in left_out:
-            # To leave out what was undone changes nothing.
-            if not isinstance(record.event, UndoneEvent):
-                state.has_undo = state.has_undo or isinstance(record.event, EventsVoided)
-                state.left_out |= {reason: state.left_out.get(reason, 0) + 1 for reason in reasons}
-
-    return batch_view(lambda: Alternative(other=view.start()), CHANGES, apply_batch)
+    real: Playbook
+    other: Playbook
+    left_out: Mapping[str, int]
 
 
 def fold_alternative(read: Callable[[], Iterable[Batch]], view: View[Playbook], without: Exclusion) -> Alternative:
     """Return the real and the alternative playbook at the end of a history.
 
     Args:
-        read: Returns history from the beginning; called again where something was undone.
+        read: Returns history from the beginning; called several times.
         view: A playbook view under another policy.
-        without: The events to leave out.
+        without: The events to leave out. Without an undo, the events that it undid count again.
     """
-    state = fold_history(alternative_view(view, without), read)
-
-    def read_without() -> Iterator[Batch]:
-        before = 0
-        for batch in read():
-            yield without.split(batch, before)[0]
-            before = batch.last
-
-    if state.has_undo:
-        # Without the undo, the events that it undid count again, so history is folded again.
-        state.other = fold_history(view, read_without, state.seq)
-    return state
+    real = fold_history(PLAYBOOK, read)
+    other = fold_history(view, lambda: map(without.apply, read()), real.seq)
+    # To leave out what was undone changes nothing: an `UndoneEvent` is of no kind that can be undone.
+    batches = history(read) if without != Exclusion() else ()
+    reasons = chain.from_iterable(without.find(batch).values() for batch in batches)
+    left_out = Counter(chain.from_iterable(reasons))
+    return Alternative(real, other, left_out)
 
 
 def difference_json(state: Alternative) -> dict[str, Any]:
@@ -125,7 +96,7 @@ def difference_json(state: Alternative) -> dict[str, Any]:
     """
     real, other = state.real.entries, state.other.entries
     return {
-        "at": state.seq,
+        "at": state.real.seq,
         "real": len(real),
         "other": len(other),
         "back": [

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tallybook.projections.history.comparisons import Exclusion, alternative_view
 from tallybook.projections.history.entry_history import entries_view
 from tallybook.projections.history.lift import lift_view
 from tallybook.projections.history.reflections import REFLECTIONS
@@ -14,16 +13,14 @@ from tallybook.projections.history.review import PROPOSALS, reviews_view
 from tallybook.projections.history.votes import VOTES
 from tallybook.projections.playbook.entry import POLICIES
 from tallybook.projections.playbook.fold import View
-from tallybook.projections.playbook.view import PLAYBOOK, playbook_view
+from tallybook.projections.playbook.view import playbook_view
 from tallybook.projections.scores.view import scores_view
 
-_WITHOUT = Exclusion(frozenset({"session:s1", "rater:reflector"}))
 _NAMES = ("kpt_001", "kpt_002", "pat-001")
 
 VIEWS: dict[str, Callable[[], View[Any]]] = {
     "playbook": playbook_view,
     **{f"playbook-{name}": partial(playbook_view, policy) for name, policy in POLICIES.items()},
-    "alternative": partial(alternative_view, PLAYBOOK, _WITHOUT),
     "entries": entries_view,
     "stories": partial(entries_view, _NAMES),
     "proposals": lambda: PROPOSALS,
