@@ -35,7 +35,7 @@ def test_every_name_can_be_a_term(name: str) -> None:
     for text in (repr(name), json.dumps(name)):
         condition = parse(f"exists({text}) or {text}.helpful > 1")
         assert {name} == condition.names
-        exists, helpful = condition.terms
+        exists, helpful = condition.evaluate(Playbook())[1]
         assert {name} == parse(f"{exists} and {helpful} > 1").names
 
 
@@ -66,7 +66,7 @@ def test_any_text_is_a_condition_or_one_line(text: str) -> None:
     """Any input is true or false, or refused with one printable line."""
     try:
         condition = parse(text)
-        answer: Any = condition.holds(condition.values(Playbook()))
+        answer: Any = condition.evaluate(Playbook())[0]
     except BadInputError as error:
         answer = str(error).isprintable()
         assert answer
@@ -86,7 +86,7 @@ def test_any_text_is_a_condition_or_one_line(text: str) -> None:
 def test_a_condition_has_bounds(text: str, refusal: str) -> None:
     """A long or deep text and a control character are refused with their place in one printable line."""
     deepest = "not " * ((MAX_CHARS - 3) // 4) + "1<2"
-    assert isinstance(parse(deepest).holds({}), bool)
+    assert isinstance(parse(deepest).evaluate(Playbook())[0], bool)
     with pytest.raises(BadInputError) as refused:
         parse(text)
     assert refusal in str(refused.value)
@@ -139,8 +139,8 @@ def test_it_finds_what_a_linear_scan_finds(
     batches, end = history(stretches), None if length is None else begin + length
     moments = [batch.last for batch in batches if batch.last > begin and (end is None or batch.last <= end)]
     condition = parse(text)
-    truths = [condition.holds(condition.values(folded(batches, seq))) for seq in (begin, *moments)]
+    truths = [condition.evaluate(folded(batches, seq))[0] for seq in (begin, *moments)]
     turned = [seq for seq, before, after in zip(moments, truths, truths[1:], strict=False) if after and not before]
-    found = search(condition, lambda: batches, (begin, end), last=last)
+    found = search(condition, lambda: [b for b in batches if end is None or b.last <= end], begin, last=last)
     expected = turned[-1 if last else 0] if turned else None
     assert (expected, truths[0]) == (found["moment"], found["began"])

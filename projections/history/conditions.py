@@ -13,7 +13,8 @@ A name that is no identifier is quoted: ``"pat-001".harmful``. Python parses a c
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 import operator
 from typing import TYPE_CHECKING, Any, Final
 import warnings
@@ -53,10 +54,7 @@ COUNTS: Final = ("helpful", "harmful")
 """The counts of an entry; one that left has its last values, a name never used has none."""
 
 Values = dict[str, Any]
-"""Term of a condition, as it has it → its value."""
-
-Test = Callable[[Values], bool]
-"""Takes the values of a condition's terms, and says whether a part of the condition holds."""
+"""Term of a condition, as it has it → its value: a number, a text, a boolean, or None for a name never used."""
 
 
 @attrs.frozen
@@ -65,20 +63,18 @@ class Condition:
 
     Attributes:
         text: As it was given.
-        terms: Term, as a condition has it → what returns its value in a playbook: a number, a text, a boolean, or None
-            for a name never used.
+        tree: As Python parses it.
         names: The names of the entries that it reads.
-        holds: The test of the whole condition.
     """
 
     text: str
-    terms: Mapping[str, Callable[[Playbook], Any]]
+    tree: ast.expr
     names: frozenset[str]
-    holds: Test
 
-    def values(self, book: Playbook) -> Values:
-        """Return the values of the terms in a playbook."""
-        return {term: value(book) for term, value in self.terms.items()}
+    def evaluate(self, book: Playbook) -> tuple[bool, Values]:
+        """Return whether it holds in a playbook, and the values of its terms there."""
+        evaluation = _Evaluation(self.text, book)
+        return evaluation.holds(self.tree), evaluation.values
 
 
 def _refuse(place: int, what: str) -> BadInputError:
@@ -86,87 +82,86 @@ def _refuse(place: int, what: str) -> BadInputError:
     return BadInputError(f"CONDITION, character {place}", what, hint)
 
 
-class _Reader:
-    """What reads the parts of a condition that may be in it, and notes its terms and names."""
+# A term is evaluated at every moment, and written the same way each time.
+_write_term = cache(ast.unparse)
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.terms: dict[str, Callable[[Playbook], Any]] = {}
-        self.names: set[str] = set()
 
-    def error(self, node: ast.expr, expected: str) -> BadInputError:
-        # Python counts bytes.
-        return _refuse(len(self.text.encode()[: node.col_offset].decode()) + 1, f"expected {expected}")
+@attrs.define
+class _Evaluation:
+    """One evaluation of the parts of a condition; all of them are evaluated, and one that may not be there is refused.
 
-    def read_test(self, node: ast.expr) -> Test:
-        """Read what is true or false."""
+    Attributes:
+        text: The condition.
+        book: The playbook.
+        values: The values of the terms so far.
+        names: The names so far.
+    """
+
+    text: str
+    book: Playbook
+    values: Values = attrs.field(factory=dict)
+    names: set[str] = attrs.field(factory=set)
+
+    def holds(self, node: ast.expr) -> bool:
+        """Evaluate what is true or false."""
         match node:
             case ast.BoolOp(op, operands):
-                join, tests = all if isinstance(op, ast.And) else any, [self.read_test(part) for part in operands]
-                return lambda values: join(test(values) for test in tests)
+                truths = [self.holds(operand) for operand in operands]
+                return all(truths) if isinstance(op, ast.And) else any(truths)
             case ast.UnaryOp(ast.Not(), operand):
-                inner = self.read_test(operand)
-                return lambda values: not inner(values)
+                return not self.holds(operand)
             case ast.Call(ast.Name(status), [entry], []) if status in STATUSES:
-                name, wanted = self.read_name(entry), STATUSES[status]
-                if status == "pinned":
-                    return self.add(node, lambda book: name in book.pinned)
-                return self.add(node, lambda book: book.status_of(name) == wanted)
-            case ast.Compare(left, [ast.In()], [right]):
-                return self.read_search(left, right)
+                name = self._name(entry)
+                is_pinned, wanted = name in self.book.pinned, STATUSES[status]
+                return bool(self._note(node, self.book.status_of(name) == wanted if wanted else is_pinned))
+            case ast.Compare(ast.Constant(str(words)), [ast.In()], [ast.Attribute(_, "text") as field]):
+                text = self._field(field)
+                return text is not None and words.casefold() in text.casefold()
+            case ast.Compare(left, [ast.In()], _):
+                raise self._error(left, '"words" in NAME.text')
             case ast.Compare(left, signs, others):
                 pairs = zip([left, *others], signs, others, strict=False)
-                comparisons = [self.read_comparison(*pair) for pair in pairs]
-                return lambda values: all(holds(values) for holds in comparisons)
-        raise self.error(node, f'a comparison, "words" in NAME.text, or {", ".join(STATUSES)} of a NAME')
+                truths = [self._compare(*pair) for pair in pairs]
+                return all(truths)
+        raise self._error(node, f'a comparison, "words" in NAME.text, or {", ".join(STATUSES)} of a NAME')
 
-    def read_search(self, words: ast.expr, field: ast.expr) -> Test:
-        match words, field:
-            case ast.Constant(str(wanted)), ast.Attribute(_, "text"):
-                text = self.read_field(field)
-                return lambda values: text(values) is not None and wanted.casefold() in text(values).casefold()
-        raise self.error(words, '"words" in NAME.text')
-
-    def read_comparison(self, left: ast.expr, sign: ast.cmpop, right: ast.expr) -> Test:
+    def _compare(self, left: ast.expr, sign: ast.cmpop, right: ast.expr) -> bool:
         if type(sign) not in COMPARED:
-            raise self.error(right, "a comparison by one of > >= < <= == !=")
-        compare, terms = COMPARED[type(sign)], (self.read_number(left), self.read_number(right))
+            raise self._error(right, "a comparison by one of > >= < <= == !=")
+        numbers = self._number(left), self._number(right)
+        # With the value of a name never used every comparison is false.
+        return None not in numbers and COMPARED[type(sign)](*numbers)
 
-        def holds(values: Values) -> bool:
-            numbers = [term(values) for term in terms]
-            # With the value of a name never used every comparison is false.
-            return None not in numbers and compare(*numbers)
-
-        return holds
-
-    def read_number(self, node: ast.expr) -> Callable[[Values], Any]:
+    def _number(self, node: ast.expr) -> Any:
         match node:
             case ast.Constant(number) if type(number) is int:
-                return lambda _: number
+                return number
             case ast.Name(word) if word == COUNT:
-                return self.add(node, lambda book: len(book.entries))
+                return self._note(node, len(self.book.entries))
             case ast.Attribute(_, field) if field in COUNTS:
-                return self.read_field(node)
-        raise self.error(node, "a whole number, count, NAME.helpful or NAME.harmful")
+                return self._field(node)
+        raise self._error(node, "a whole number, count, NAME.helpful or NAME.harmful")
 
-    def read_field(self, node: ast.Attribute) -> Callable[[Values], Any]:
-        name, field = self.read_name(node.value), node.attr
+    def _field(self, node: ast.Attribute) -> Any:
+        name = self._name(node.value)
         # An update that counts a rating and prunes by it leaves no moment with that count; the entry that left has it,
         # and a name never used has none.
-        return self.add(node, lambda book: getattr(book.entries.get(name) or book.gone.get(name), field, None))
+        return self._note(node, getattr(self.book.entries.get(name) or self.book.gone.get(name), node.attr, None))
 
-    def read_name(self, node: ast.expr) -> str:
+    def _name(self, node: ast.expr) -> str:
         match node:
             case ast.Name(name) | ast.Constant(str(name)) if name:
                 self.names.add(name)
                 return name
-        raise self.error(node, "the name of an entry")
+        raise self._error(node, "the name of an entry")
 
-    def add(self, node: ast.expr, value: Callable[[Playbook], Any]) -> Callable[[Values], Any]:
-        """Add a term to those of the condition, and return the function that gives its value."""
-        term = ast.unparse(node)
-        self.terms[term] = value
-        return operator.itemgetter(term)
+    def _note(self, node: ast.expr, value: Any) -> Any:
+        self.values[_write_term(node)] = value
+        return value
+
+    def _error(self, node: ast.expr, expected: str) -> BadInputError:
+        # Python counts bytes.
+        return _refuse(len(self.text.encode()[: node.col_offset].decode()) + 1, f"expected {expected}")
 
 
 def parse(text: str) -> Condition:
@@ -178,7 +173,7 @@ def parse(text: str) -> Condition:
     if len(text) > MAX_CHARS:
         raise _refuse(MAX_CHARS + 1, f"{len(text):,} characters, more than {MAX_CHARS:,}")
     # Python takes blanks before an expression for an indented block.
-    reader = _Reader(source := text.strip())
+    source = text.strip()
     # Line breaks and halves of surrogate pairs are among these.
     if odd := next((char for char in source if not char.isprintable()), ""):
         raise _refuse(source.index(odd) + 1, f"{odd!r} has no meaning here")
@@ -186,18 +181,18 @@ def parse(text: str) -> Condition:
         with warnings.catch_warnings():
             # Such as of an unknown escape in quotes.
             warnings.simplefilter("ignore")
-            expression = ast.parse(source, mode="eval").body
+            tree = ast.parse(source, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         # Python gives no place for the end.
         place = getattr(error, "offset", 0) or len(source) + 1
         raise _refuse(place, "the condition cannot be read from here on") from error
-    holds = reader.read_test(expression)
-    return Condition(text, reader.terms, frozenset(reader.names), holds)
+    # Every part is evaluated, so that one that is not a condition is found in any playbook.
+    first = _Evaluation(source, Playbook())
+    first.holds(tree)
+    return Condition(text, tree, frozenset(first.names))
 
 
-def search(
-    condition: Condition, read: Read, span: tuple[int, int | None] = (0, None), *, last: bool = False
-) -> dict[str, Any]:
+def search(condition: Condition, read: Read, begin: int = 0, *, last: bool = False) -> dict[str, Any]:
     """Find the first moment at which a condition holds that did not hold at the moment before.
 
     Each moment is what ``show --at`` shows for it, so events undone later still count. At an undo the playbook is
@@ -206,7 +201,7 @@ def search(
     Args:
         condition: The condition.
         read: Returns history from the beginning.
-        span: The moments after which the search starts and ends; None for the end of history.
+        begin: The moment after which the search starts.
         last: Whether to go on to the last such moment.
 
     Returns:
@@ -214,16 +209,13 @@ def search(
         the event, both None where the condition never became true; each term with its value before and after that
         moment, or at the end; and whether the condition held at the start of the search.
     """
-    begin, end = span
     undos: list[EventRecord] = []
     turn: tuple[Batch, int, Values, Values] | None = None
     book = fold.fold_history(PLAYBOOK, read, begin)
-    before = after = condition.values(book)
-    began = holds = condition.holds(after)
+    began, after = condition.evaluate(book)
+    holds = began
     for batch in read():
-        if end is not None and batch.last > end:
-            break
-        # Those before the span as well: later moments are shown without what they undid.
+        # Those before the beginning as well: later moments are shown without what they undid.
         undos += (batch_undos := fold.undos_in(batch))
         if batch.last <= begin:
             continue
@@ -231,8 +223,8 @@ def search(
             book = _playbook_at(read, undos, batch.last)
         else:
             fold.fold(PLAYBOOK, [batch], book)
-        before, held, after = after, holds, condition.values(book)
-        holds = condition.holds(after)
+        before, held = after, holds
+        holds, after = condition.evaluate(book)
         if holds and not held:
             turn = (batch, len(undos), before, after)
             if not last:
@@ -271,6 +263,6 @@ def _find_event(condition: Condition, read: Read, batch: Batch, undos: Sequence[
     for record in batch.records:
         if change := CHANGES.get(type(record.event)):
             change(book, record.event, batch)
-            held, holds = holds, condition.holds(condition.values(book))
+            held, holds = holds, condition.evaluate(book)[0]
             deciding = record if holds and not held else deciding
     return deciding

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 import sys
 from textwrap import shorten
@@ -16,17 +15,16 @@ import click
 from tallybook.ledger import clock
 from tallybook.ledger.codec import decode
 from tallybook.ledger.decisions.curation import Curation, decide_curation
-from tallybook.ledger.errors import EXIT_NO, BadInputError, NothingToDoError, TallybookError, UnknownEntryError
+from tallybook.ledger.errors import EXIT_NO, BadInputError, NothingToDoError, UnknownEntryError
 from tallybook.ledger.events import EVENT_TYPES, PointRetired
-from tallybook.ledger.line import CONTINUED, START
-from tallybook.ledger.log import JsonlLog
+from tallybook.ledger.line import CONTINUED
 from tallybook.ledger.names import find_name
 from tallybook.ledger.records import EventRecord, make_batch
 from tallybook.ledger.scan import bytes_of
 from tallybook.ledger.sharing.numbers import BOOK, PENDING, parse_book_number
 from tallybook.projections.history.comparisons import Alternative, Exclusion, fold_alternative
 from tallybook.projections.history.comparisons import difference_json as whatif_json
-from tallybook.projections.history.conditions import COUNT, parse, search
+from tallybook.projections.history.conditions import parse, search
 from tallybook.projections.history.event_rows import EventFilter, is_of_kind
 from tallybook.projections.playbook.entry import POLICIES, SPEC_POLICY
 from tallybook.projections.playbook.fold import View, fold
@@ -38,14 +36,11 @@ from tallybook.projections.surfaces.console import output
 from tallybook.projections.surfaces.history import events, moments, reading, stories
 from tallybook.projections.surfaces.history.moments import Moment, find_number, find_writers, make_containment_test
 from tallybook.projections.surfaces.history.reading import Opened, current, has_book, open_log
-from tallybook.projections.surfaces.history.stories import history_of
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import commands
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from tallybook.ledger.log import Log
 
 
@@ -105,19 +100,16 @@ def log(project: Project, /, *, as_json: bool, **options: Any) -> None:
     --json answers one event a line, with undone_by where it was undone
     """
     ledger, selection = _select(project, options)
-    limit, start = options["limit"], START
-    if limit is not None and selection == EventFilter(since=selection.since) and type(ledger) is JsonlLog:
+    limit = options["limit"]
+    if limit is not None and selection == EventFilter(since=selection.since) and not has_book(ledger):
         # Every event counts, so the last of them are those before the head.
         selection = attrs.evolve(selection, since=max(selection.since, ledger.head().seq - limit))
-        start = events.find_start(ledger, limit)
-    elif limit is not None and selection == EventFilter() and has_book(ledger) and ledger.until is None:
-        ledger = events.tail_of(ledger, limit)
-    records = events.events(ledger, selection, start)
+    records = events.events(ledger, selection)
     if has_book(ledger):
         # The book lists events as they came in.
         records = iter(sorted(records, key=lambda record: record.when or record.at))
     records = records if limit is None else iter(deque(records, limit))
-    undone = events.find_undone_events(ledger, start)
+    undone = events.find_undone_events(ledger)
     if as_json:
         for record in records:
             if sys.stdout.isatty():
@@ -127,34 +119,14 @@ def log(project: Project, /, *, as_json: bool, **options: Any) -> None:
         return
     from tallybook.projections.surfaces.console import terminal
 
-    print_rows = _page if sys.stdout.isatty() else terminal.print_log_rows
-    print_rows(terminal.console_for(), map(undone.brief, records))
-
-
-def _page(console: Console, briefs: Iterator[dict[str, Any]]) -> None:
-    """Show events in the user's pager; an error while reading is raised after the pager is closed."""
-    from tallybook.projections.surfaces.console import terminal
-
-    first = next(briefs, None)
-    if first is None:
+    console, briefs = terminal.console_for(), map(undone.brief, records)
+    if not sys.stdout.isatty():
+        terminal.print_log_rows(console, briefs)
         return
     # The pager has the terminal from here on.
     output.METER.disable()
-    errors: list[TallybookError] = []
-
-    def lines() -> Iterator[str]:
-        try:
-            for index, brief in enumerate(chain([first], briefs)):
-                rows = terminal.format_log_row(console, brief)
-                text = "\n".join(click.style(row.plain, dim=True) if row.style else row.plain for row in rows)
-                # Click ends the last line.
-                yield ("\n" if index else "") + text
-        except TallybookError as error:
-            errors.append(error)
-
-    terminal.page(lines())
-    if errors:
-        raise errors[0]
+    rows = (row for brief in briefs for row in terminal.format_log_row(console, brief))
+    terminal.page(click.style(row.plain, dim=True) if row.style else row.plain for row in rows)
 
 
 @click.command(cls=Verb, example="tallybook sql 'SELECT session, count(*) FROM ratings GROUP BY session'")
@@ -234,12 +206,8 @@ def find(project: Project, text: str, bounds: tuple[str | None, str | None], *, 
         then, now = log.open_at(first.seq).history.frontier.seq, log.history.frontier.seq
         begin = PENDING + first.seq if then == now else BOOK + then
     source = second.read if second else log.read
-    # A condition that counts entries depends on every event, one that names entries on those about them.
-    is_narrow = COUNT not in condition.terms and not has_book(log)
-    read = history_of(log, condition.names) if is_narrow else lambda: decode(source())
-    result = search(condition, read, (begin, second.seq if second and is_narrow else None), last=last)
+    result = search(condition, lambda: decode(source()), begin, last=last)
     if result["event"] is None:
-        # The search need not have read the events of other entries.
         used = current(log).used
         for name in sorted(condition.names - used):
             raise UnknownEntryError(name, find_name(name, used))
@@ -440,5 +408,5 @@ def what_if(project: Project, /, **options: Any) -> None:
     if options["as_json"]:
         output.answer(result)
         return
-    parameters.note_moment(moment, alternative)
+    parameters.note_moment(moment, alternative.real)
     output.say(*(" ".join(line.split()) for line in _whatif_lines(result)))

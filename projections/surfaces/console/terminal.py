@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice, zip_longest
+from itertools import chain, islice, repeat, zip_longest
 import json
 import os
 import sys
@@ -71,7 +71,9 @@ def page(lines: Iterable[str]) -> None:
     """Show lines in the user's pager."""
     # Click's default pager is less: it exits if all fits on one screen, keeps colours, and leaves the screen as it is.
     os.environ.setdefault("LESS", "-FRX")
-    click.echo_via_pager(lines)
+    # Click ends the last line.
+    breaks = chain([""], repeat("\n"))
+    click.echo_via_pager(f"{mark}{line}" for mark, line in zip(breaks, lines, strict=False))
 
 
 def print_playbook(
