@@ -27,7 +27,7 @@ from tallybook.ledger.records import Batch
 from tallybook.ledger.scan import find_batches
 from tallybook.ledger.storage.redaction import add_pending
 from tallybook.projections.history.conditions import parse, search
-from tallybook.projections.history.entry_history import entries_view, explain
+from tallybook.projections.history.entry_history import ENTRIES, entries_view, explain
 from tallybook.projections.playbook.fold import fold_history
 from tallybook.projections.surfaces.cli import history
 from tallybook.projections.surfaces.history import moments
@@ -111,7 +111,7 @@ def test_a_condition_changes_where_the_whole_history_changes_it(
     begin = min(begin, log.head().seq)
     for text in CONDITIONS:
         for last in (False, True):
-            expected = search(parse(text), lambda: decode(log.read()), (begin, None), last=last)
+            expected = search(parse(text), lambda: decode(log.read()), begin, last=last)
             found = history.find(project_of(log), text, (str(begin), None), last=last)
             assert expected == found
     log.close()
@@ -235,14 +235,10 @@ def story_log(project: Path) -> Iterator[JsonlLog]:
     made.close()
 
 
-def read(story_log: JsonlLog, name: str) -> list[int]:
-    """Return the last events of the batches that a story reads."""
-    return [batch.last for batch in history_of(story_log, {name})()]
-
-
 def test_a_due_prune_is_followed_to_the_update_that_does_it(story_log: JsonlLog) -> None:
-    """After ratings without an update the batches up to the next update of another entry are read."""
-    assert [5, 10, 11, 13, 15] == read(story_log, "kpt_002")
+    """After ratings without an update, the update of another entry that prunes is read."""
+    statuses = fold_history(ENTRIES, lambda: decode(story_log.read()))
+    assert [5, 10, 13, 15] == [batch.last for batch in history_of(story_log, "kpt_002", statuses)()]
     assert "pruned" == commands.why(project_of(story_log), "kpt_002")["status"]
 
 

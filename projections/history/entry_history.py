@@ -172,6 +172,7 @@ class EntryStatuses(State):
         injections: Name → how often it was injected into a session.
         citations: Name → how often an agent cited it.
         links: Last event number of each batch with one of the kinds LINKING → its offset in the log.
+        places: Name → the same of each batch that concerns the entry.
         stories: Name → its story.
     """
 
@@ -182,6 +183,7 @@ class EntryStatuses(State):
     injections: dict[str, Uses] = attrs.field(factory=dict)
     citations: dict[str, Uses] = attrs.field(factory=dict)
     links: dict[int, int] = attrs.field(factory=dict)
+    places: dict[str, dict[int, int]] = attrs.field(factory=dict)
     stories: dict[str, Story] = attrs.field(factory=dict)
 
     def seal(self) -> None:
@@ -230,6 +232,8 @@ def _apply_batch(state: EntryStatuses, batch: Batch) -> None:
         if change is None and not isinstance(event, events.PointNoted):
             continue
         before = {name: book.entries.get(name) for name in affected_names(book, event)}
+        for name in before:
+            state.places.setdefault(name, {})[batch.last] = batch.begin
         if change is not None:
             has_changes = True
             change(book, event, batch)
@@ -321,8 +325,7 @@ def entries_view(names: Collection[str] = (), policy: Policy = SPEC_POLICY) -> V
         return EntryStatuses(book=book, stories={name: Story(name, book) for name in names})
 
     # References need the index of an event, so whole batches are applied.
-    kinds = (*CHANGES, events.PlaybookInjected, events.PointCited, *([events.PointNoted] if names else ()))
-    return batch_view(start, kinds, _apply_batch)
+    return batch_view(start, (*CHANGES, events.PlaybookInjected, events.PointCited, events.PointNoted), _apply_batch)
 
 
 ENTRIES: Final = entries_view()

@@ -1,39 +1,36 @@
-"""Two moments compared, and the story of an entry from the batches that hold its name.
+"""Two moments compared, and the story of an entry from the batches that concern it.
 
-Folding these batches gives what all of history gives. Other batches are not read, so damage in them is found by
-``verify``. The status of every name is saved in checkpoints, with events as answers name them.
+Folding these batches gives what all of history gives. Of a long ledger no others are read, so damage in them is found
+by ``verify``. The status of every name is saved in checkpoints, with events as answers name them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from heapq import merge
-from typing import TYPE_CHECKING, Any, Final, cast
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from tallybook.ledger import events
 from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import EXIT_NO, DamagedLedgerError, TallybookError
-from tallybook.ledger.line import Position
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.names import find_name
 from tallybook.ledger.records import Batch
-from tallybook.ledger.scan import bytes_of, read_batches_at
+from tallybook.ledger.scan import read_batches_at
 from tallybook.ledger.sharing.numbers import BOOK, shared_number
 from tallybook.projections.history import entry_history
 from tallybook.projections.history.comparisons import diff
-from tallybook.projections.playbook.fold import UndoneIds, fold_history, undos_in
-from tallybook.projections.playbook.view import CHANGES
+from tallybook.projections.playbook.fold import fold_history
 from tallybook.projections.surfaces.console.output import format_counts
-from tallybook.projections.surfaces.history.checkpoints import REWRITING, Form, is_long
+from tallybook.projections.surfaces.history.checkpoints import Form, is_long
 from tallybook.projections.surfaces.history.playbook_file import WITH_EDIT, AsOf, fold_as_of
-from tallybook.projections.surfaces.history.reading import fold_view, has_book, open_log, search
+from tallybook.projections.surfaces.history.reading import fold_view, has_book, open_log
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
-    from tallybook.ledger.log import Log
     from tallybook.projections.surfaces.history.moments import Moment
 
 
@@ -186,7 +183,7 @@ def explain_entry(
             # The story of a wrong entry would be believed.
             raise AmbiguousEntryError(words, entry_history.entry_rows(statuses, names))
         name = names[0] if names else words
-    read = read or history_of(log, {name}, statuses.links)
+    read = read or history_of(log, name, statuses)
     if name not in statuses.stories:
         statuses.stories |= fold_history(entry_history.entries_view({name}), read, end).stories
     answer = entry_history.explain(statuses.stories[name], statuses)
@@ -208,85 +205,35 @@ def is_known(project: Project, words: str, *, by_words: bool = False) -> bool:
 # The batches about an entry
 
 
-_ABOUT: Final = frozenset(
-    kind
-    for kind, _ in events.EVENT_TYPES.values()
-    if kind in {*CHANGES, events.PointNoted} and "name" in attrs.fields_dict(kind)
-)
-"""Classes of events that change or describe an entry that they name."""
+def history_of(log: JsonlLog, name: str, statuses: entry_history.EntryStatuses) -> Callable[[], Iterable[Batch]]:
+    """Return a function that reads, from the beginning, the batches that decide the story of an entry.
 
-
-def history_of(
-    log: Log, names: Collection[str], links: Mapping[int, int] | None = None
-) -> Callable[[], Iterable[Batch]]:
-    """Return a function that reads, from the beginning, the batches that decide the history of entries.
-
-    These are the batches that name one of the entries, or an entry that was ever merged with or joined to one, every
-    undoing and redaction, and after each of them the batches up to the update that prunes what is due; all of history
-    where no file can be searched.
+    These are the batches that concern it, or an entry that was ever merged with or joined to it, and every undoing and
+    redaction; all of history where one of them is damaged.
 
     Args:
         log: The ledger.
-        names: The names of the entries.
-        links: As in `EntryStatuses`, at the end of the ledger; None where they are not known.
+        name: The name of the entry.
+        statuses: The status of every name at the end of the ledger.
     """
-    if isinstance(log, JsonlLog):
-        # Reading the whole log explains damage better.
-        with suppress(DamagedLedgerError):
-            if links is None:
-                linking = search(log, [bytes_of("kind", events.KIND_OF[kind]) for kind in entry_history.LINKING])
-            else:
-                linking = log.read_linked(links) if has_book(log) else read_batches_at(log, links.values())
-            batches = list(_find(log, names, list(decode(linking))))
-            return lambda: batches
+
+    def read(places: Mapping[int, int]) -> list[Batch]:
+        return list(decode(log.read_batches(places) if has_book(log) else read_batches_at(log, places.values())))
+
+    # Reading the whole log explains damage better.
+    with suppress(DamagedLedgerError):
+        merges: list[set[str]] = []
+        for event in chain.from_iterable(batch.events for batch in read(statuses.links)):
+            merges += [{event.name, *event.merged}] if isinstance(event, events.PointMerged) else []
+            merges += [{event.name, event.to}] if isinstance(event, events.PointMatched) else []
+        kin, size = {name}, 0
+        while len(kin) > size:
+            size = len(kin)
+            kin = kin.union(*(merged for merged in merges if merged & kin))
+        places = statuses.links | dict(chain.from_iterable(statuses.places.get(member, {}).items() for member in kin))
+        batches = read(dict(sorted(places.items())))
+        return lambda: batches
     return lambda: decode(log.read())
-
-
-def _find(log: JsonlLog, names: Collection[str], linking: Sequence[Batch]) -> Iterator[Batch]:
-    # Also what an undo undid that was undone later itself.
-    merges, undone = [], UndoneIds()
-    for batch in linking:
-        merges += [{event.name, *event.merged} for event in batch.events if isinstance(event, events.PointMerged)]
-        merges += [{event.name, event.to} for event in batch.events if isinstance(event, events.PointMatched)]
-        for undo in undos_in(batch):
-            undone.add(undo, cast("events.EventsVoided", undo.event))
-    # With every entry that was ever merged with one of them, directly or not.
-    kin, size = set(names), -1
-    while len(kin) > size:
-        size = len(kin)
-        kin = kin.union(*(merged for merged in merges if merged & kin))
-    last = 0
-    named = decode(search(log, [bytes_of("name", name) for name in kin]))
-    rewriting = [batch for batch in linking if not REWRITING.isdisjoint(map(type, batch.events))]
-    for batch in merge(named, rewriting, key=lambda batch: batch.last):
-        # A batch that was read on the way to an update is not read twice.
-        if batch.last > last:
-            yield batch
-            last = batch.last
-            if _leaves_open(batch, kin, undone):
-                # Up to an update after which none of these entries can be due.
-                later = log.read_on(batch) if has_book(log) else log.read(Position(last, batch.chain, batch.end))
-                for following in decode(later):
-                    yield following
-                    last = following.last
-                    if _leaves_open(following, kin, undone) is False:
-                        break
-
-
-def _leaves_open(batch: Batch, names: Collection[str], undone: UndoneIds) -> bool | None:
-    """Return whether one of these entries may be due after a batch, None where the batch does not decide that.
-
-    An update prunes what is due, unless it is undone: then a later update does.
-    """
-    counts = not undone.may_touch(batch)
-    for event in reversed(batch.events):
-        if isinstance(event, events.PlaybookUpdated) and counts:
-            return False
-        if type(event) in CHANGES and type(event) in _ABOUT:
-            entry_names = {event.name, *getattr(event, "merged", ())}  # type: ignore[attr-defined]
-            if not entry_names.isdisjoint(names):
-                return True
-    return None
 
 
 # The checkpoint of statuses
@@ -308,6 +255,9 @@ def _number_in_book(state: entry_history.EntryStatuses, find_reason: Callable[[s
     state.last_changes = {name: number(event) for name, event in state.last_changes.items()}
     state.undone = {name: (text, number(by)) for name, (text, by) in state.undone.items()}
     state.links = {BOOK + last: offset for last, offset in state.links.items()}
+    state.places = {
+        name: {BOOK + last: offset for last, offset in places.items()} for name, places in state.places.items()
+    }
 
 
 STATUS_FORM: Final[Form[entry_history.EntryStatuses]] = Form(

@@ -26,7 +26,7 @@ from tallybook.ledger.log import JsonlLog, Transaction
 from tallybook.ledger.names import parse_number
 from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.ledger.records import Batch, EventRecord
-from tallybook.ledger.scan import bytes_of, find_batches, find_or_read, read_batch_at, read_batches_at
+from tallybook.ledger.scan import bytes_of, find_batches, find_or_read, read_batches_at
 from tallybook.ledger.search import Delivery
 from tallybook.ledger.sharing import landing, replica
 from tallybook.ledger.sharing.book import Publisher
@@ -328,7 +328,6 @@ class SharedLog(JsonlLog):
         """Take the ledger's folder; nothing is opened yet."""
         super().__init__(folder, *(() if now is None else (now,)))
         self.until = until
-        self._starts = START, START
         self._forget()
 
     def _forget(self) -> None:
@@ -377,7 +376,7 @@ class SharedLog(JsonlLog):
         """
         if after != START:
             raise ValueError("a shared history is read from its beginning")
-        yield from self._join(super().read(self._starts[0]), self.read_book())
+        yield from self._join(super().read(), self.read_book())
 
     def find(self, needles: Collection[bytes]) -> Iterator[RawBatch]:
         """Yield the batches of ``read`` that hold one of these byte strings; others are not read where that is safe.
@@ -386,9 +385,9 @@ class SharedLog(JsonlLog):
             DamagedLedgerError: A batch that holds one does not verify.
             MissingLinesError: As for ``read``.
         """
-        # A name in the own ledger can be another one here, and the end of a history is short.
-        is_read = self._has_renames or self._starts != (START, START)
-        found = self.read() if is_read else self._join(find_batches(self.own, needles), self._find_in_book(needles))
+        # A name in the own ledger can be another one here.
+        own, book = find_batches(self.own, needles), self._find_in_book(needles)
+        found = self.read() if self._has_renames else self._join(own, book)
         yield from (batch for batch in found if any(needle in batch.data for needle in needles))
 
     def _find_in_book(self, needles: Collection[bytes]) -> Iterator[RawBatch]:
@@ -396,25 +395,14 @@ class SharedLog(JsonlLog):
         self.land_pending()
         return takewhile(lambda batch: batch.last <= self.history.frontier.seq, find_batches(self.copy.log, needles))
 
-    def read_linked(self, links: Mapping[int, int]) -> Iterator[RawBatch]:
-        """Yield the batches of the book that `EntryStatuses.links` names, and the pending ones.
+    def read_batches(self, places: Mapping[int, int]) -> Iterator[RawBatch]:
+        """Yield batches by their places, last event number → offset in their log, and all pending ones.
 
         Raises:
             DamagedLedgerError: One of them does not verify.
         """
-        book = read_batches_at(self.copy.log, [offset for last, offset in links.items() if book_number(last)])
-        return self._join((), book)
-
-    def read_on(self, batch: Batch) -> Iterator[RawBatch]:
-        """Yield the batches after one of the book, or after a pending one.
-
-        Raises:
-            MissingLinesError: As for ``read``.
-        """
-        # In the book it is shorter, for its numbers are.
-        raw = read_batch_at(self.copy.log, batch.begin) if book_number(batch.last) else None
-        book = () if raw is None else self.read_book(after=raw.position)
-        yield from (later for later in self._join((), book) if later.first > batch.last)
+        own = read_batches_at(self.own, [offset for last, offset in places.items() if last <= BOOK])
+        return self._join(own, read_batches_at(self.copy.log, [places[last] for last in places if book_number(last)]))
 
     def _join(self, own: Iterable[RawBatch], book: Iterable[RawBatch]) -> Iterator[RawBatch]:
         """Yield batches of the own ledger, batches of the book, and all pending ones, as views read them."""
@@ -496,20 +484,15 @@ class SharedLog(JsonlLog):
         taken = max((sync.taken for sync in self.syncs if sync.number < number), default=0)
         return name if taken and name in self.book_playbook(taken).used else later.renamed[name]
 
-    def read_book(self, until: int | None = None, after: Position | None = None) -> Iterator[RawBatch]:
+    def read_book(self, until: int | None = None) -> Iterator[RawBatch]:
         """Yield the book up to the frontier, or up to an earlier event number.
-
-        Args:
-            until: The event number; None for the frontier.
-            after: A position of the book after which it begins; None for the beginning of this history.
 
         Raises:
             MissingLinesError: Lines up to the frontier are missing, damaged, or of another history.
         """
-        frontier, start = self.history.frontier, after or self._starts[1]
-        last, chain = start.seq, start.chain
+        frontier, last, chain = self.history.frontier, 0, ""
         try:
-            for batch in self.copy.read(frontier.seq if until is None else until, start):
+            for batch in self.copy.read(frontier.seq if until is None else until):
                 yield batch
                 last, chain = batch.last, batch.chain
         except DamagedLedgerError as error:
@@ -680,12 +663,6 @@ class SharedLog(JsonlLog):
         history = self.history
         state.seq, state.chain = history.end[:2]
         book.stamp, book.shared_stamp = history.stamp, (history.frontier.seq, history.frontier.chain)
-
-    def tail(self, own: Position, book: Position) -> SharedLog:
-        """Return the present history without what is before positions of the own ledger and of the book."""
-        log = SharedLog(self.ledger_folder, self.now)
-        log._starts = own, book
-        return log
 
     def open_at(self, until: int) -> SharedLog:
         """Return the history as of an own event number."""
