@@ -330,7 +330,9 @@ HISTORIES = st.lists(RECORDS, max_size=15).map(numbered)
 
 def shown(state: Scores) -> tuple[Any, ...]:
     """Return the document of a state, however it was fold_records."""
-    return list(state.latest_sessions()), state.days, state.versions, state.unscored, state.last_at
+    days = {day: {score: sorted(levels) for score, levels in tally.levels.items()} for day, tally in state.days.items()}
+    measured = {id_: state.session(id_) for id_ in state.sessions}
+    return measured, state.latest_sessions(), days, state.unscored, state.last_at
 
 
 @given(records=HISTORIES, data=st.data())
@@ -356,27 +358,20 @@ def test_a_day_is_made_of_its_sessions(records: list[EventRecord], zone: str) ->
     """Average, least, greatest, number and coverage of a day are those of its sessions."""
     config = config_of(zone)
     state = fold_records(records, config)
-    found: dict[tuple[str, str], list[int]] = defaultdict(list)
-    lacking: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    found: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
     count: dict[str, int] = defaultdict(int)
     for session in state.latest_sessions():
-        if session.scores:
-            count[day_of(session.at, config.timezone)] += 1
-            for score, value in session.contribution.scores.items():
-                found[day_of(session.at, config.timezone), score].append(value)
-            for score, percent in session.contribution.unmeasured.items():
-                lacking[day_of(session.at, config.timezone)][score] += percent
+        count[day_of(session.at, config.timezone)] += 1
+        for score, level in session.levels.items():
+            found[day_of(session.at, config.timezone), score].append(level)
     assert count == {day: tally.sessions for day, tally in state.days.items()}
-    assert lacking == {day: tally.unmeasured for day, tally in state.days.items() if tally.unmeasured}
-    assert {
-        key: (floor(Fraction(sum(values), len(values)) + Fraction(1, 2)), min(values), max(values))
-        for key, values in found.items()
-    } == {
-        (day, score): tuple(tally.range(score).values())
-        for day, tally in state.days.items()
-        for score in config.scores
-        if score in tally.scores
+    assert {key: sorted(levels) for key, levels in found.items()} == {
+        (day, score): sorted(levels) for day, tally in state.days.items() for score, levels in tally.levels.items()
     }
+    for (day, score), levels in found.items():
+        values = [value for value, _ in levels]
+        average = floor(Fraction(sum(values), len(values)) + Fraction(1, 2))
+        assert {"avg": average, "min": min(values), "max": max(values)} == state.days[day].range(score)
 
 
 @given(records=HISTORIES, data=st.data())

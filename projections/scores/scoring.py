@@ -119,25 +119,6 @@ class Share(NamedTuple):
         return float(self.part / self.whole)
 
 
-class Contribution(NamedTuple):
-    """What a session has added to the tallies of its periods, so that it can be subtracted again.
-
-    Attributes:
-        day: Its day, ``2026-01-16``.
-        version: Its version, empty where unknown.
-        scores: Score id → score, 0 to 100.
-        unmeasured: Score id → percent of its weight that was not measured, 1 to 100; no item for 0.
-    """
-
-    day: str
-    version: str
-    scores: Mapping[str, int]
-    unmeasured: Mapping[str, int]
-
-
-NOT_COUNTED: Final = Contribution("", "", {}, {})
-
-
 class Session(msgspec.Struct, array_like=True):
     """The measurements of one session.
 
@@ -152,7 +133,6 @@ class Session(msgspec.Struct, array_like=True):
         ended: Time of the last end of the session.
         version_at: The version in the last end that names one, with the time of that end; None without one.
         seq: Number of its last event.
-        contribution: What it added to its periods; NOT_COUNTED before it was counted, and where it has no score.
     """
 
     id: str
@@ -165,7 +145,6 @@ class Session(msgspec.Struct, array_like=True):
     ended: Time = NEVER
     version_at: tuple[EventTime, str] | None = None
     seq: int = 0
-    contribution: Contribution = NOT_COUNTED
 
     @property
     def at(self) -> str:
@@ -181,21 +160,6 @@ class Session(msgspec.Struct, array_like=True):
     def version(self) -> str:
         """Return the version that it ended with, empty where unknown."""
         return self.version_at[1] if self.version_at else ""
-
-    def level(self, score_id: str) -> Level | None:
-        """Return a score as counted last, None without it."""
-        value, unmeasured = self.scores.get(score_id), self.contribution.unmeasured.get(score_id, 0)
-        return None if value is None else Level(self.contribution.day, value, 100 - unmeasured, self.seq)
-
-    @property
-    def scores(self) -> Mapping[str, int]:
-        """Return score id → score as counted last, empty without one."""
-        return self.contribution.scores
-
-    @property
-    def day(self) -> str:
-        """Return the day of its scores, empty without one."""
-        return self.contribution.day
 
     @property
     def components(self) -> dict[str, None]:

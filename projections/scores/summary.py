@@ -282,14 +282,12 @@ def changes(state: Scores, component: Component, days: int) -> dict[str, Any] | 
         return None
     # Name of a part → what it gave on either side; a part that a session lacks gave 0 there.
     given: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    for session in state.latest_sessions():
-        if component.id not in session.scores:
+    for scored in state.scored.values():
+        if scored.day < known[0] or component.id not in scored.levels:
             continue
-        if session.day < known[0]:
-            break
-        side = int(session.day < sides[0][0])
-        sessions = sum(state.days[session.day].scores[component.id].values())
-        score = scoring.component_score(component, session, state.config)
+        side = int(scored.day < sides[0][0])
+        sessions = len(state.days[scored.day].levels[component.id])
+        score = scoring.component_score(component, state.session(scored.id), state.config)
         for part in score.parts:
             share = score.share(part)
             if part.points is not None and share:

@@ -17,6 +17,7 @@ adds to the configuration can close a gate, and never opens one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from statistics import fmean, linear_regression, stdev
 from typing import Any, Final, NamedTuple
 
@@ -78,8 +79,6 @@ _LEAST_HISTORY: Final = 2
 """A standard deviation needs two scores."""
 SESSIONS: Final = 100
 """Most sessions with a score to compare its latest with."""
-LOOKED_AT: Final = 1_000
-"""After so many sessions only a first one per score is still searched, so that a gate does not read years of them."""
 
 
 class History(NamedTuple):
@@ -107,33 +106,16 @@ class History(NamedTuple):
 
 def histories(state: Scores) -> list[History]:
     """Return the history of every configured score, in order, also of those without data."""
-    config = state.config
-    latest: dict[str, list[Level]] = {score: [] for score in config.scores}
-    partial: dict[str, Level] = {}
-    # A score that no session ever had would make the search read all of them.
-    wanted = {score for tally in state.days.values() for score in tally.scores} & latest.keys()
-    for looked, session in enumerate(state.latest_sessions(), 1):
-        for score in wanted:
-            if (level := session.level(score)) is None:
-                continue
-            if is_enough(level.measured, config):
-                latest[score].append(level)
-            elif not latest[score]:
-                partial.setdefault(score, level)
-        enough = SESSIONS if looked < LOOKED_AT else 1
-        wanted = {score for score in wanted if len(latest[score]) < enough}
-        if not wanted:
-            break
-    return [
-        History(
-            score,
-            sessions[::-1],
-            [level for level in score_levels(state.days, score) if is_enough(level.measured, config)],
-            state.baselines.get(score),
-            partial.get(score),
-        )
-        for score, sessions in latest.items()
-    ]
+    found, sessions, config = [], state.latest_sessions(), state.config
+    for score in config.scores:
+        scored = [session for session in sessions if score in session.levels]
+        latest = scored[0].level(score) if scored else None
+        levels = (session.level(score) for session in scored)
+        enough = list(islice((level for level in levels if is_enough(level.measured, config)), SESSIONS))
+        days = [level for level in score_levels(state.days, score) if is_enough(level.measured, config)]
+        partial = latest if enough[:1] != [latest] else None
+        found.append(History(score, enough[::-1], days, state.baselines.get(score), partial))
+    return found
 
 
 class Reason(NamedTuple):

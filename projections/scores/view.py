@@ -10,17 +10,18 @@ groups of days. Source: "Aggregate Scores" and "Daily Aggregates" of the scoring
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, tzinfo
 from fractions import Fraction
 from functools import lru_cache, partial
 from hashlib import sha256
-from itertools import takewhile
+from heapq import nlargest
 import json
+from operator import attrgetter
 import re
 from string import digits
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import zlib
 
 import attrs
@@ -42,19 +43,6 @@ if TYPE_CHECKING:
 
 KINDS: Final = (events.MetricsRecorded, events.BenchmarkRecorded, events.FeedbackRecorded, events.SessionEnded)
 """Classes of the events that add to a session."""
-
-
-Packed = tuple[str, int, bytes]
-"""When a session was, the number of its last event, and its bytes: a long history has very many sessions."""
-
-
-def _pack(session: scoring.Session) -> Packed:
-    # Each value names its event. Compressed, that takes a third. JSON has no fractions; they are written as text.
-    return session.at, session.seq, zlib.compress(msgspec.json.encode(session, enc_hook=str), 1)
-
-
-def _unpack(packed: Packed) -> scoring.Session:
-    return _DECODER.decode(zlib.decompress(packed[2]))
 
 
 _DECODER: Final = msgspec.json.Decoder(
@@ -137,49 +125,67 @@ PLAYBOOK_KINDS: Final = (*CHANGES, events.PlaybookInjected, events.PointCited)
 """Kinds that the component needs: all that change the playbook, injections and citations."""
 
 
+class ScoredSession(NamedTuple):
+    """The scores of a session that has any.
+
+    Attributes:
+        id: Its id.
+        named: Whether an event names it; a benchmark without a session is a session of its own.
+        at: Its time.
+        day: Its day, ``2026-01-16``, in the configured zone.
+        version: Its version, empty where unknown.
+        seq: Number of its last event.
+        levels: Score id → score, 0 to 100, and how much of its weight was measured, 0 to 100 percent.
+    """
+
+    id: str
+    named: bool
+    at: str
+    day: str
+    version: str
+    seq: int
+    levels: dict[str, tuple[int, int]]
+
+    def level(self, score: str) -> scoring.Level:
+        """Return a score. The score must be present."""
+        return scoring.Level(self.day, *self.levels[score], self.seq)
+
+
 @attrs.define
 class Tally:
     """The scores of the sessions of a period.
 
     Attributes:
         sessions: How many sessions have any score.
-        scores: Score id → score, 0 to 100 → number of sessions; so the size is bounded.
-        unmeasured: Score id → sum over the sessions of the unmeasured percent of its weight; no item for 0.
+        levels: Score id → the score and the measured percent of each session that has it.
     """
 
     sessions: int = 0
-    scores: dict[str, dict[int, int]] = attrs.field(factory=dict)
-    unmeasured: dict[str, int] = attrs.field(factory=dict)
-
-    def add(self, other: Tally, sign: int = 1) -> None:
-        """Add the sessions of another tally, or with a sign of -1 subtract those that were added."""
-        self.sessions += sign * other.sessions
-        for score, counts in other.scores.items():
-            _add(self.scores.setdefault(score, {}), counts, sign)
-            if not self.scores[score]:
-                del self.scores[score]
-        _add(self.unmeasured, other.unmeasured, sign)
+    levels: dict[str, list[tuple[int, int]]] = attrs.field(factory=lambda: defaultdict(list))
 
     def range(self, score: str) -> dict[str, int]:
         """Return a score's ``{avg, min, max}`` in whole points, halves rounded up. The score must be present."""
-        counts = self.scores[score]
-        number = sum(counts.values())
-        total = sum(value * count for value, count in counts.items())
+        values = [value for value, _ in self.levels[score]]
         # In whole numbers, so that no average depends on the last bit of a float.
-        return {"avg": (2 * total + number) // (2 * number), "min": min(counts), "max": max(counts)}
+        average = (2 * sum(values) + len(values)) // (2 * len(values))
+        return {"avg": average, "min": min(values), "max": max(values)}
 
     def level(self, period: str, score: str) -> scoring.Level:
         """Return the average of a score over the tally's period. The score must be present."""
-        unmeasured = self.unmeasured.get(score, 0) / sum(self.scores[score].values()) / scoring.FULL
-        return scoring.Level(period, self.range(score)["avg"], scoring.percent(1 - unmeasured))
+        measured = [measured for _, measured in self.levels[score]]
+        share = sum(measured) / len(measured) / scoring.FULL
+        return scoring.Level(period, self.range(score)["avg"], scoring.percent(share))
 
 
-def _add(into: dict[Any, int], numbers: Mapping[Any, int], sign: int) -> None:
-    """Add numbers by key; what comes to 0 is removed."""
-    for key, value in numbers.items():
-        into[key] = into.get(key, 0) + sign * value
-        if not into[key]:
-            del into[key]
+def add_up(sessions: Iterable[tuple[str, ScoredSession]]) -> dict[str, Tally]:
+    """Return each period, in order, with the tally of its sessions."""
+    periods: dict[str, Tally] = defaultdict(Tally)
+    for name, session in sessions:
+        tally = periods[name]
+        tally.sessions += 1
+        for score, level in session.levels.items():
+            tally.levels[score].append(level)
+    return dict(sorted(periods.items()))
 
 
 PERIODS: Final[dict[str, tuple[str, Callable[[str], str]]]] = {
@@ -190,17 +196,9 @@ PERIODS: Final[dict[str, tuple[str, Callable[[str], str]]]] = {
 """Folder of the score files → the key of the period in them, and the function from a day to the period."""
 
 
-def group_days(days: Mapping[str, Tally], name_of: Callable[[str], str]) -> dict[str, Tally]:
-    """Return the periods of days, in order, with the tallies of their days added up."""
-    groups: dict[str, Tally] = {}
-    for day in sorted(days):
-        groups.setdefault(name_of(day), Tally()).add(days[day])
-    return groups
-
-
 def score_levels(periods: Mapping[str, Tally], score: str) -> list[scoring.Level]:
     """Return a score over each period that has it, in order."""
-    return [periods[name].level(name, score) for name in sorted(periods) if score in periods[name].scores]
+    return [tally.level(name, score) for name, tally in periods.items() if score in tally.levels]
 
 
 MOST_UNCOUNTED: Final = 2_000
@@ -224,64 +222,59 @@ class Baseline:
 
 @attrs.define
 class Scores(State):
-    """The measurements and tallies of all sessions.
+    """The measurements and scores of all sessions.
 
     Attributes:
         config: The configuration of the scores.
-        sessions: Its sessions, by id.
-        days: Day, ``2026-01-16`` in the configured zone → its sessions' scores.
-        versions: Version → its sessions' scores; sessions without one are in none.
+        sessions: The measurements of each session, compressed: a long history has very many.
+        scored: The sessions that have scores, by id.
         baselines: Score id → the baseline set last.
         uncounted: Sessions that changed since they were last counted.
         last_at: Time of the latest event, empty before the first.
         unscored: Reason why measurements have no effect → number of events: no session, no component, unknown
             component, a name that no metric of its component reads, or an unknown type of telemetry.
         playbook: The playbook, where the configuration scores it as a component; else an empty one.
+        days: Day, ``2026-01-16`` in the configured zone → its sessions' scores, as of the last `seal`.
     """
 
     config: Config = attrs.field(kw_only=True)
-    sessions: dict[str, Packed] = attrs.field(factory=dict)
-    days: dict[str, Tally] = attrs.field(factory=dict)
-    versions: dict[str, Tally] = attrs.field(factory=dict)
+    sessions: dict[str, bytes] = attrs.field(factory=dict)
+    scored: dict[str, ScoredSession] = attrs.field(factory=dict)
     baselines: dict[str, Baseline] = attrs.field(factory=dict)
     uncounted: dict[str, scoring.Session] = attrs.field(factory=dict)
     last_at: str = ""
     unscored: Counter[str] = attrs.field(factory=Counter)
     playbook: ScoredPlaybook = attrs.field(factory=ScoredPlaybook)
+    days: dict[str, Tally] = attrs.field(factory=dict)
 
-    def seal(self) -> None:
-        """Count every changed session: move it to the tallies of its periods."""
+    def count(self) -> None:
+        """Score every changed session anew."""
         for id_, session in self.uncounted.items():
+            # Each value names its event. Compressed, that takes a third. JSON has no fractions; they are texts in it.
+            self.sessions[id_] = zlib.compress(msgspec.json.encode(session, enc_hook=str), 1)
             scores, shares = scoring.score_session(session, self.config)
-            unmeasured = {name: points for name, share in shares.items() if (points := 100 - scoring.percent(share))}
-            day = day_of(session.at, self.config.timezone)
-            fresh = scoring.Contribution(day, session.version, scores, unmeasured) if scores else scoring.NOT_COUNTED
-            # A late event takes its session out of its old day and puts it into the new one.
-            if fresh != session.contribution:
-                self._tally(session.contribution, -1)
-                self._tally(fresh, 1)
-                session.contribution = fresh
-            self.sessions[id_] = _pack(session)
+            levels = {name: (value, scoring.percent(shares[name])) for name, value in scores.items()}
+            self.scored.pop(id_, None)
+            if levels:
+                day = day_of(session.at, self.config.timezone)
+                head = (id_, session.named, session.at, day, session.version, session.seq)
+                self.scored[id_] = ScoredSession(*head, levels)
         self.uncounted.clear()
 
-    def session(self, id_: str) -> scoring.Session | None:
-        """Return a session as measured so far, None without any event of it."""
-        packed = self.sessions.get(id_)
-        return self.uncounted.get(id_) or (None if packed is None else _unpack(packed))
+    def seal(self) -> None:
+        """Score every changed session anew, and add up the days."""
+        self.count()
+        self.days = add_up((session.day, session) for session in self.scored.values())
 
-    def latest_sessions(self) -> Iterator[scoring.Session]:
-        """Yield the counted sessions, the latest first; of several at one time the greater id first."""
-        for _, id_ in sorted(((at, id_) for id_, (at, *_) in self.sessions.items()), reverse=True):
-            yield _unpack(self.sessions[id_])
+    def session(self, id_: str) -> scoring.Session:
+        """Return the measurements of a session so far."""
+        if id_ in self.sessions and id_ not in self.uncounted:
+            return _DECODER.decode(zlib.decompress(self.sessions[id_]))
+        return self.uncounted.get(id_) or scoring.Session(id_)
 
-    def _tally(self, counted: scoring.Contribution, sign: int) -> None:
-        scores = {score: {value: 1} for score, value in counted.scores.items()}
-        tally = Tally(1, scores, {**counted.unmeasured})
-        for periods, name in ((self.days, counted.day), (self.versions, counted.version)):
-            if name:
-                periods.setdefault(name, Tally()).add(tally, sign)
-                if not periods[name].sessions:
-                    del periods[name]
+    def latest_sessions(self) -> list[ScoredSession]:
+        """Return the sessions that have scores, the latest first; of several at one time the greater id first."""
+        return sorted(self.scored.values(), key=lambda session: (session.at, session.id), reverse=True)
 
 
 @lru_cache(maxsize=MOST_UNCOUNTED)
@@ -306,9 +299,8 @@ def _add_to_session(state: Scores, record: EventRecord) -> None:
     if getattr(event, "component", None) == "" and not isinstance(event, events.FeedbackRecorded):
         state.unscored["no component"] += 1
     state.unscored.update(unknown_parts(state.config, event))
-    session = state.session(id_) or scoring.Session(id_)
+    session = state.uncounted[id_] = state.session(id_)
     session.add_event(record)
-    state.uncounted[id_] = session
 
 
 def unknown_parts(config: Config, event: Any) -> Iterator[str]:
@@ -338,7 +330,7 @@ def _apply_batch(state: Scores, batch: Batch) -> None:
                 _add_to_session(state, record)
     # Uncounted sessions are unpacked, and a long history has very many.
     if len(state.uncounted) >= MOST_UNCOUNTED:
-        state.seal()
+        state.count()
 
 
 def _apply_batch_with_playbook(state: Scores, batch: Batch) -> None:
@@ -413,7 +405,7 @@ def document_bytes(document: Document) -> bytes:
     return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
 
 
-def files(state: Scores, touched: Iterable[str] | None = None) -> Iterator[tuple[str, Document]]:
+def files(state: Scores, most: int | None = None) -> Iterator[tuple[str, Document]]:
     """Yield each score file as its path, ``daily/2026-01-16.json``, and its content.
 
     Files of sessions and days are written for the configured number of days, counted back from the last event, that
@@ -421,20 +413,23 @@ def files(state: Scores, touched: Iterable[str] | None = None) -> Iterator[tuple
 
     Args:
         state: What was scored, counted.
-        touched: The sessions whose files are asked for, and those of their versions; None for all.
+        most: Of how many sessions the files are asked for, those that changed last, and of their versions; None for
+            all.
     """
-    config, first, versions = state.config, "", set()
+    config, first = state.config, ""
     # Not from today: an old ledger that is replayed in ten years must give the same files.
     if state.last_at:
         first = first_of(day_of(state.last_at, config.timezone), config.storage.retention_days)
-    recent = takewhile(lambda session: day_of(session.at, config.timezone) >= first, state.latest_sessions())
-    for session in recent if touched is None else filter(None, map(state.session, touched)):
-        if session.scores and session.day >= first:
-            versions.add(session.version)
-            yield _place(SESSIONS, session.id), session_document(session, config)
+    sessions: Iterable[ScoredSession] = state.scored.values()
+    if most is not None:
+        sessions = nlargest(most, sessions, key=attrgetter("seq"))
+    recent = [session for session in sessions if session.day >= first]
+    for session in recent:
+        yield _place(SESSIONS, session.id), session_document(session, config)
     for folder, (key, _) in PERIODS.items():
         for document in periods(state, folder, first):
             yield _place(folder, document[key]), document
+    versions = {session.version for session in recent}
     for document in version_documents(state):
         if document["version"] in versions:
             yield _place(VERSIONS, document["version"]), document
@@ -451,19 +446,14 @@ def first_of(last: str, days: int) -> str:
     return date.fromordinal(max(date.fromisoformat(last).toordinal() - days + 1, 1)).isoformat()
 
 
-def session_document(session: scoring.Session, config: Config) -> Document:
-    """Return a session's scores as "Per-Session Scores" has them; those without data are left out.
-
-    Args:
-        session: A session that was counted and has at least one score.
-        config: What scores are made of.
-    """
+def session_document(session: ScoredSession, config: Config) -> Document:
+    """Return a session's scores as "Per-Session Scores" has them; those without data are left out."""
     return {
         "session_id": session.id,
         # The specification writes milliseconds, the ledger microseconds.
         "timestamp": f"{session.at[:23]}Z",
         "version": session.version or None,
-        **divide_scores(session.scores, config),
+        **divide_scores({score: value for score, (value, _) in session.levels.items()}, config),
     }
 
 
@@ -499,12 +489,14 @@ def periods(state: Scores, folder: str, first: str = "") -> Iterator[Document]:
     """
     config = state.config
     key, name_of = PERIODS[folder]
-    ends = {name_of(day): day for day in sorted(state.days) if day >= first}
-    tallies = group_days({day: tally for day, tally in state.days.items() if name_of(day) in ends}, name_of)
+    names = {day: name_of(day) for day in state.days}
+    ends = {name: day for day, name in names.items() if day >= first}
+    sessions = ((names[session.day], session) for session in state.scored.values())
+    tallies = add_up((name, session) for name, session in sessions if name in ends)
     overall = score_levels(state.days, OVERALL_ID)
     days = config.trends.long_term_days if folder in _LONG else config.trends.short_term_days
-    for name in sorted(ends):
-        until = bisect_right(overall, ends[name], key=lambda level: level.period)
+    for name, end in ends.items():
+        until = bisect_right(overall, end, key=lambda level: level.period)
         values = [level.value for level in overall[max(until - 2 * days, 0) : until]]
         yield _aggregate(key, name, tallies[name], config, scoring.trend(values, days))
 
@@ -515,9 +507,10 @@ def version_documents(state: Scores) -> Iterator[Document]:
     The one before is the last that has an overall score.
     """
     averages: list[int] = []
-    for version in sorted(state.versions, key=_version_order):
-        tally, change = state.versions[version], None
-        if OVERALL_ID in tally.scores:
+    versions = add_up((session.version, session) for session in state.scored.values() if session.version)
+    for version in sorted(versions, key=_version_order):
+        tally, change = versions[version], None
+        if OVERALL_ID in tally.levels:
             averages.append(tally.range(OVERALL_ID)["avg"])
             change = scoring.trend(averages[-2:], 1)
         yield _aggregate("version", version, tally, state.config, change)
@@ -537,7 +530,7 @@ def _aggregate(key: str, name: str, tally: Tally, config: Config, change: Docume
     The averages of the composites are plain numbers, as in the specification, so their least and greatest have a key of
     their own.
     """
-    components, sessions = _divide({score: tally.range(score) for score in tally.scores}, config)
+    components, sessions = _divide({score: tally.range(score) for score in tally.levels}, config)
     return {
         key: name,
         "sessions_count": tally.sessions,

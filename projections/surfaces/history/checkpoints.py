@@ -278,12 +278,13 @@ class Form(Generic[S]):
 PLAYBOOK_FORM: Final[Form[Playbook]] = Form("playbook", PLAYBOOK, lambda state: state)
 
 _LEFT_OUT: Final = frozenset(
-    ("latest_batch", "policy", "config", "order", "shared_stamp", "prefix", "uncounted", "stories")
+    ("latest_batch", "policy", "config", "order", "shared_stamp", "prefix", "uncounted", "days", "stories")
 )
 """Fields of states that no checkpoint holds.
 
 The last batch is read from the log again; policy and configuration are those of the view. No order is pending after a
-whole batch, a state with a shared book in it is never stored, and who decides sets the prefix.
+whole batch, a state with a shared book in it is never stored, and who decides sets the prefix. Days are sums of
+their sessions.
 """
 
 

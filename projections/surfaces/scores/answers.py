@@ -15,10 +15,10 @@ from tallybook.ledger.names import format_names
 from tallybook.projections.playbook.fold import fold_history
 from tallybook.projections.scores import scoring, summary, trends, view
 from tallybook.projections.scores.config import USER, Component, Config, component_id
-from tallybook.projections.scores.scoring import Level, Session, is_enough
+from tallybook.projections.scores.scoring import Level, is_enough
 from tallybook.projections.scores.summary import CurrentScore
 from tallybook.projections.scores.trends import NOT_ENOUGH
-from tallybook.projections.scores.view import OVERALL_ID, PLAYBOOK, Scores
+from tallybook.projections.scores.view import OVERALL_ID, PLAYBOOK, ScoredSession, Scores
 from tallybook.projections.surfaces.console.output import escape, format_count, format_time
 from tallybook.projections.surfaces.history import moments
 from tallybook.projections.surfaces.scores.configuration import score_named, state_of
@@ -328,11 +328,12 @@ def _show_session(query: ScoreQuery) -> Answer:
     config = query.state.config
     if session is None:
         return None, _make_empty_page(query.state)
-    levels = {score: level for score in config.scores if (level := session.level(score)) is not None}
+    levels = {score: session.level(score) for score in config.scores if score in session.levels}
     answer = view.session_document(session, config) | {"coverage": view.coverage(levels)}
     parts = {}
     if query.detail:
-        parts = _explain(query, session, [part for part in config.components.values() if part.id in session.components])
+        measured = query.state.session(session.id).components
+        parts = _explain(query, session, [part for part in config.components.values() if part.id in measured])
         answer |= {"parts": parts}
     version = [f"version {session.version}"] if session.version else []
     whole = f"Overall: {format_level(levels.get(OVERALL_ID), config)}"
@@ -345,7 +346,7 @@ def _show_session(query: ScoreQuery) -> Answer:
     return answer, page
 
 
-def find_session(state: Scores, wanted: str | None) -> Session | None:
+def find_session(state: Scores, wanted: str | None) -> ScoredSession | None:
     """Return the session of an id or of the beginning of one, or the current one; None where nothing is scored yet.
 
     Args:
@@ -357,19 +358,18 @@ def find_session(state: Scores, wanted: str | None) -> Session | None:
         NothingToDoError: It has no scored event.
         BadInputError: Several ids begin with it.
     """
-    id_ = os.environ.get(VARIABLE) if wanted is None else wanted
-    scored = (session for session in state.latest_sessions() if session.scores)
+    id_ = os.environ.get(VARIABLE, "") if wanted is None else wanted
+    scored = state.latest_sessions()
     if wanted is None and not id_:
-        first = next(scored, None)
         # A run outside of any session, as in CI, measures one component, and is never somebody's current session.
-        return first if first is None or first.named else next((session for session in scored if session.named), first)
+        return next((session for session in scored if session.named), scored[0] if scored else None)
     # A whole id may be the beginning of another one, and means itself.
-    exact = state.session(id_ or "")
-    matches = [exact] if exact is not None else [session for session in scored if id_ and session.id.startswith(id_)]
+    is_whole = not id_ or id_ in state.sessions
+    matches = [session for session in scored if (session.id == id_ if is_whole else session.id.startswith(id_))]
     if len(matches) > 1:
         ids = format_names([repr(session.id) for session in matches], 5)
         raise BadInputError(f"--session {id_}", f"several ids begin with it: {ids}", "give more of the id")
-    if not matches or not matches[0].scores:
+    if not matches:
         # For the current session another hint: the user has just run `score --session`.
         hint = "`tallybook score --session` shows the latest that has a score"
         hint = f"${VARIABLE} names it; `tallybook score` shows all scores" if wanted is None else hint
@@ -385,7 +385,7 @@ def _show_day(query: ScoreQuery) -> Answer:
     day = max(state.days)
     tally, component = state.days[day], query.component
     wanted = config.scores if component is None else [component.id]
-    levels = {name: tally.level(day, name) for name in wanted if name in tally.scores}
+    levels = {name: tally.level(day, name) for name in wanted if name in tally.levels}
     answer = next(view.periods(state, "daily", day)) | {"coverage": view.coverage(levels)}
     heading = format_count(tally.sessions, "session")
     if component is None:
@@ -482,12 +482,11 @@ def _show_component(query: ScoreQuery, component: Component) -> Answer:
         "trend": summary.trend_of(score, days),
     }
     if query.detail or query.session is not None:
-        session = (
-            next((session for session in state.latest_sessions() if component.id in session.scores), None)
-            if query.session is None
-            else find_session(state, query.session)
-        )
-        why = None if session is None else _explain(query, session, [component])[component.id]
+        if query.session is not None:
+            session = find_session(state, query.session)
+        else:
+            session = next((session for session in state.latest_sessions() if score.id in session.levels), None)
+        why = None if session is None else _explain(query, session, [component])[score.id]
         changes = summary.changes(state, component, days)
         answer |= {"why": why, "changes": changes}
     sentences = [sparkline(score.shown)]
@@ -515,11 +514,12 @@ def _show_component(query: ScoreQuery, component: Component) -> Answer:
     return answer, page
 
 
-def _explain(query: ScoreQuery, session: Session, components: Sequence[Component]) -> dict[str, dict[str, Any]]:
+def _explain(query: ScoreQuery, scored: ScoredSession, components: Sequence[Component]) -> dict[str, dict[str, Any]]:
     """Return component → why it has its score in a session."""
-    view = summary.evidence_view(session.id, with_playbook=any(part.id == PLAYBOOK for part in components))
+    view = summary.evidence_view(scored.id, with_playbook=any(part.id == PLAYBOOK for part in components))
     records = fold_history(view, moments.history_at(query.project, query.when)).records
-    return {part.id: summary.explain(session, part, query.state.config, records) for part in components}
+    session, config = query.state.session(scored.id), query.state.config
+    return {part.id: summary.explain(session, part, config, records) for part in components}
 
 
 def _parts_table(why: Fields, what: str, config: Config) -> Table:

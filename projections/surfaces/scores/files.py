@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from heapq import nlargest
 import json
 import os
 from pathlib import Path
@@ -152,10 +151,8 @@ def write_files(project: Project, state: Scores, *, every: bool = False) -> Writ
         # Files that show what was appended meanwhile are not set back.
         if open_own_log(project).head().seq > state.seq:
             return Written(folder)
-        touched = None
-        if not every and len(state.sessions) > MOST_COMPARED:
-            touched = nlargest(MOST_COMPARED, state.sessions, key=lambda id_: state.sessions[id_][1])
-        wanted = dict(view.files(state, touched))
+        most = None if every or len(state.scored) <= MOST_COMPARED else MOST_COMPARED
+        wanted = dict(view.files(state, most))
         foreign = [path.name for path in _list_files(folder, "") if path.name not in view.KEYS]
         written = deleted = 0
         for place, document in wanted.items():
@@ -169,7 +166,7 @@ def write_files(project: Project, state: Scores, *, every: bool = False) -> Writ
                 # Not flushed: there may be very many, and each can be written again.
                 disk.replace_file(path, data, durable=False)
                 written += 1
-        for path in (path for name in view.KEYS if touched is None for path in _list_files(folder, name)):
+        for path in (path for name in view.KEYS if most is None for path in _list_files(folder, name)):
             place = f"{path.parent.name}/{path.name}"
             if place in wanted:
                 continue
