@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 import json
 import os
@@ -171,59 +171,37 @@ def _read_answer(options: Settings, key: str, status: int, data: bytes) -> Reply
 # Commands
 
 
-@attrs.frozen(kw_only=True)
-class Rater:
-    """A rater that is a command: it gets the prompt on standard input, in an empty folder.
-
-    Attributes:
-        words: The command and its arguments; {model}, {system} and {home}, a folder for this call alone, are filled in.
-        read: Reads what the command printed.
-        model: The usual model.
-        variables: Variables of the environment, filled in as the words are.
-        files: Files that are written before: path in the folder → text.
-        prepare: Returns further arguments, which the command is asked for first.
-    """
-
-    words: tuple[str, ...]
-    read: Callable[[bytes], Reply]
-    model: str = ""
-    variables: Mapping[str, str] = attrs.field(factory=dict)
-    files: Mapping[str, str] = attrs.field(factory=dict)
-    prepare: Callable[[_Call], list[str]] | None = None
-
-
 @attrs.frozen
 class _Call:
-    """One call of a rater's command, in a folder that is removed afterwards.
+    """One call of a rater that is a command: it gets the prompt on standard input, in an empty folder.
 
     Attributes:
-        rater: The rater.
-        model: The model's name, empty for the rater's usual one.
-        home: The folder.
+        command: The command.
+        model: The model's name, empty for the usual one.
+        home: A folder that is removed afterwards, and has the empty one.
+        variables: Variables of the environment besides the user's.
     """
 
-    rater: Rater
+    command: str
     model: str
     home: Path
+    variables: dict[str, str] = attrs.field(factory=dict)
 
-    def _fill(self, text: str) -> str:
-        model = self.model or self.rater.model
-        return text.replace("{model}", model).replace("{system}", SYSTEM).replace("{home}", str(self.home))
+    def write(self, name: str, text: str) -> str:
+        """Write a file in the folder, and return its path."""
+        path = self.home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return str(path)
 
-    def ask(self, prompt: str) -> Reply:
-        """Run the command on a prompt, and return its answer.
+    def ask(self, words: Sequence[str], prompt: str, read: Callable[[bytes], Reply]) -> Reply:
+        """Run the command with these arguments on a prompt, and return what it printed as an answer.
 
         Raises:
             RaterError: There is none.
         """
-        (self.home / "work").mkdir()
-        for name, text in self.rater.files.items():
-            (self.home / name).parent.mkdir(exist_ok=True)
-            (self.home / name).write_text(text, encoding="utf-8")
-        words = map(self._fill, self.rater.words[1:])
-        more = self.rater.prepare(self) if self.rater.prepare else []
-        done = self.run([*words, *more], prompt)
-        reply = self.rater.read(done.stdout)
+        done = self.run(words, prompt)
+        reply = read(done.stdout)
         if not reply.tool and (done.returncode or reply.text is None):
             raise _failure(done, reply._replace(model=reply.model or self.model))
         return reply
@@ -235,21 +213,19 @@ class _Call:
             RaterError: It cannot be run.
             TimeoutError: It did not end in time.
         """
-        command = self.rater.words[0]
         # What agents set for the processes of a session.
         of_session = {name for agent in AGENTS.values() for name in (*agent.shell_variables, agent.session_variable)}
         environment = {key: value for key, value in os.environ.items() if key not in of_session}
-        variables = {name: self._fill(value) for name, value in self.rater.variables.items()}
         try:
             with subprocess.Popen(  # noqa: S603 - the agent's own client, with words of ours and of the settings
-                [command, *words],
+                [self.command, *words],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 # An empty folder has no project's instructions.
                 cwd=self.home / "work",
                 # A headless client fires the hooks again: with this variable, ours do nothing.
-                env=environment | {REFLECTING_VARIABLE: "1"} | variables,
+                env=environment | {REFLECTING_VARIABLE: "1"} | self.variables,
                 # Clients start others of their own, which must end with them.
                 start_new_session=True,
             ) as process:
@@ -261,10 +237,10 @@ class _Call:
                         os.killpg(process.pid, signal.SIGKILL) if os.name == "posix" else process.kill()
                     raise
         except subprocess.TimeoutExpired as error:
-            raise TimeoutError(f"{command} gave no answer within {TIMEOUT_S:g} s") from error
+            raise TimeoutError(f"{self.command} gave no answer within {TIMEOUT_S:g} s") from error
         except OSError as error:
-            raise RaterError(UNAVAILABLE, f"{command} cannot be run: {error}") from error
-        return subprocess.CompletedProcess([command], process.returncode, output, errors)
+            raise RaterError(UNAVAILABLE, f"{self.command} cannot be run: {error}") from error
+        return subprocess.CompletedProcess([self.command], process.returncode, output, errors)
 
 
 def _failure(done: subprocess.CompletedProcess[bytes], reply: Reply) -> RaterError:
@@ -289,6 +265,20 @@ _CLAUDE_SWITCHES: Final = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
 }
 """Variables by which the client sends the prompt and nothing of the user's, once, and keeps no memory folder."""
+
+
+def _ask_claude(call: _Call, prompt: str) -> Reply:
+    """Ask without tools, hooks and a saved session."""
+    call.variables.update(_CLAUDE_SWITCHES)
+    words = (
+        *("-p", "--output-format", "json", "--model", call.model or "haiku", "--tools", "", "--strict-mcp-config"),
+        "--no-session-persistence",
+        # The variables of the user's settings go over those of the environment, and these over both.
+        *("--settings", json.dumps({"disableAllHooks": True, "env": _CLAUDE_SWITCHES})),
+        # Its own system prompt has 25.7 kB.
+        *("--system-prompt", SYSTEM),
+    )
+    return call.ask(words, prompt, _read_claude)
 
 
 def _read_claude(output: bytes) -> Reply:
@@ -343,14 +333,18 @@ def _options(values: Iterable[str]) -> list[str]:
     return [word for value in (*_OFF, *values) for word in ("--config", value)]
 
 
-def _prepare_codex(call: _Call) -> list[str]:
-    """Ask Codex what it has, and return the options that turn all of it off."""
+def _ask_codex(call: _Call, prompt: str) -> Reply:
+    """Ask Codex what it has, and then, with all of it turned off, for an answer."""
+    # No trace in the user's folder: not even its databases are written to.
+    call.variables["CODEX_SQLITE_HOME"] = str(call.home)
     catalog = _read_json(call, ["debug", "models", *_options(())])
     models = _check_rows(catalog.get("models") if isinstance(catalog, dict) else None, "models")
     catalog["models"] = [model | _TOOLS_OF_MODELS for model in models]
-    (call.home / "models.json").write_text(json.dumps(catalog), encoding="utf-8")
-    paths = {"model_catalog_json": "models.json", "model_instructions_file": "system.md"}
-    settings = [f"{setting}={json.dumps(str(call.home / file))}" for setting, file in paths.items()]
+    paths = {
+        "model_catalog_json": call.write("models.json", json.dumps(catalog)),
+        "model_instructions_file": call.write("system.md", SYSTEM),
+    }
+    settings = [f"{setting}={json.dumps(path)}" for setting, path in paths.items()]
     model = ["--model", call.model] if call.model else []
     # An empty table of MCP servers would change nothing.
     if names := _find_servers(call, []):
@@ -358,7 +352,8 @@ def _prepare_codex(call: _Call) -> list[str]:
         settings = [f"mcp_servers={{{servers}}}", *settings]
         if remaining := _find_servers(call, settings[:1]):
             raise RaterError(UNAVAILABLE, f"codex does not turn off the MCP server {remaining[0]}, so it is not asked")
-    return [*model, *_options(settings), "-"]
+    words = ("exec", "--json", "--ephemeral", "--skip-git-repo-check", "--sandbox", "read-only")
+    return call.ask([*words, *model, *_options(settings), "-"], prompt, _read_codex)
 
 
 def _find_servers(call: _Call, values: list[str]) -> list[str]:
@@ -423,8 +418,8 @@ _SETTINGS: Final = {
 _DENY: Final = '[[rule]]\ntoolName = "*"\ndecision = "deny"\npriority = 999\n'
 
 
-def _link_users_files(call: _Call) -> list[str]:
-    """Link the user's files into the home folder of this call, so that a login that is renewed stays the user's."""
+def _ask_gemini(call: _Call, prompt: str) -> Reply:
+    """Ask in a home folder of its own, with links to the user's files, so that a renewed login stays the user's."""
     users = Path(os.environ.get("GEMINI_CLI_HOME") or Path.home())
     (call.home / ".gemini").mkdir()
     for file in [*(Path(".gemini", name) for name in _USERS_FILES), Path(".env")]:
@@ -433,7 +428,17 @@ def _link_users_files(call: _Call) -> list[str]:
     # The search for variables ends here: it would go on in the folders above, which others may write to.
     with suppress(FileExistsError):
         (call.home / ".env").touch(exist_ok=False)
-    return []
+    call.write("work/.gemini/settings.json", json.dumps(_SETTINGS))
+    call.variables.update(
+        # What a session leaves goes with this folder, and is not found by the user's next one.
+        GEMINI_CLI_HOME=str(call.home),
+        # The settings of a folder that is not trusted do not count.
+        GEMINI_CLI_TRUST_WORKSPACE="true",
+        GEMINI_SANDBOX="false",
+        GEMINI_SYSTEM_MD=call.write("system.md", SYSTEM),
+    )
+    words = ("-p", "", "--output-format", "json", "--model", call.model or "flash")
+    return call.ask([*words, "--admin-policy", call.write("deny.toml", _DENY)], prompt, _read_gemini)
 
 
 def _read_gemini(output: bytes) -> Reply:
@@ -453,15 +458,8 @@ def _read_gemini(output: bytes) -> Reply:
 # A command of the user's
 
 
-def _own_rater(options: Settings) -> Rater:
-    """Return the row of the user's settings.
-
-    Raises:
-        RaterError: There is none.
-    """
-    if not options.command:
-        what = "no `command` is set; set it in the section [reflection] of your own tallybook.toml"
-        raise RaterError(UNAVAILABLE, what)
+def _ask_own(call: _Call, prompt: str, options: Settings) -> Reply:
+    """Ask the command of the user's settings, with {model}, {system} and {home} filled in."""
 
     def read(output: bytes) -> Reply:
         if not options.answer_key:
@@ -469,52 +467,16 @@ def _own_rater(options: Settings) -> Rater:
         text = parse_line(output).get(options.answer_key)
         return Reply(text if isinstance(text, str) else None)
 
-    return Rater(words=tuple(options.command), read=read)
+    words = [
+        word.replace("{model}", call.model).replace("{system}", SYSTEM).replace("{home}", str(call.home))
+        for word in options.command[1:]
+    ]
+    return call.ask(words, prompt, read)
 
 
-CLIENTS: Final[dict[str, Rater]] = {
-    # The prompt alone: no tools, no hooks, no memory and no saved session.
-    "claude": Rater(
-        words=(
-            *("claude", "-p", "--output-format", "json", "--model", "{model}", "--tools", "", "--strict-mcp-config"),
-            "--no-session-persistence",
-            # The variables of the user's settings go over those of the environment, and these over both.
-            *("--settings", json.dumps({"disableAllHooks": True, "env": _CLAUDE_SWITCHES})),
-            # Its own system prompt has 25.7 kB.
-            *("--system-prompt", "{system}"),
-        ),
-        read=_read_claude,
-        model="haiku",
-        variables=_CLAUDE_SWITCHES,
-    ),
-    "codex": Rater(
-        words=("codex", "exec", "--json", "--ephemeral", "--skip-git-repo-check", "--sandbox", "read-only"),
-        read=_read_codex,
-        # No trace in the user's folder: not even its databases are written to.
-        variables={"CODEX_SQLITE_HOME": "{home}"},
-        files={"system.md": SYSTEM},
-        prepare=_prepare_codex,
-    ),
-    "gemini": Rater(
-        words=(
-            *("gemini", "-p", "", "--output-format", "json", "--model", "{model}"),
-            *("--admin-policy", "{home}/deny.toml"),
-        ),
-        read=_read_gemini,
-        model="flash",
-        variables={
-            # What a session leaves goes with this folder, and is not found by the user's next one.
-            "GEMINI_CLI_HOME": "{home}",
-            # The settings of a folder that is not trusted do not count.
-            "GEMINI_CLI_TRUST_WORKSPACE": "true",
-            "GEMINI_SANDBOX": "false",
-            "GEMINI_SYSTEM_MD": "{home}/system.md",
-        },
-        files={"work/.gemini/settings.json": json.dumps(_SETTINGS), "deny.toml": _DENY, "system.md": SYSTEM},
-        prepare=_link_users_files,
-    ),
-}
-"""Clients of agents, headless, with the user's login: name in the settings, which is that of the command → the row."""
+CLIENTS: Final = {"claude": _ask_claude, "codex": _ask_codex, "gemini": _ask_gemini}
+"""Clients of agents, headless, with the user's login: name in the settings, which is that of the command → how to ask.
+"""
 ADDRESS: Final = "openai"
 """The rater that is an address which speaks chat completions."""
 OWN: Final = "command"
@@ -534,9 +496,13 @@ def ask_rater(prompt: str, options: Settings) -> tuple[Reply, ParsedReply]:
         if rater == ADDRESS:
             reply = _ask_address(prompt, options)
         else:
-            row = _own_rater(options) if rater == OWN else CLIENTS[rater]
+            if rater == OWN and not options.command:
+                what = "no `command` is set; set it in the section [reflection] of your own tallybook.toml"
+                raise RaterError(UNAVAILABLE, what)
             with tempfile.TemporaryDirectory(prefix="tallybook-", ignore_cleanup_errors=True) as home:
-                reply = _Call(row, options.model, Path(home)).ask(prompt)
+                call = _Call(options.command[0] if rater == OWN else rater, options.model, Path(home))
+                (call.home / "work").mkdir()
+                reply = _ask_own(call, prompt, options) if rater == OWN else CLIENTS[rater](call, prompt)
     except TimeoutError as error:
         raise RaterError(UNAVAILABLE, str(error), expected, options.model) from error
     except OSError as error:
