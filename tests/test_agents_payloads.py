@@ -79,7 +79,7 @@ def test_the_caller_is_recognised_by_payload_and_environment(case: Case, monkeyp
     document, environment, agent = case
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert agent == table.recognise({"session_id": "s1"} | document)[0]
+    assert agent == table.recognise({"session_id": "s1"} | document)
 
 
 @pytest.mark.parametrize("agent", [name for name, marks in table.AGENTS.items() if marks.transcripts])
@@ -87,12 +87,12 @@ def test_a_transcript_in_an_agents_folder_is_a_mark_of_that_agent(agent: str, mo
     """The folder is the one that the agent's variable names, else the one below the home folder."""
     (variable, folder), below = table.AGENTS[agent].home, table.AGENTS[agent].transcripts
     usual = Path.home() / folder / below / "x" / "t.jsonl"
-    assert agent == table.recognise({"session_id": "s1", "transcript_path": str(usual)})[0]
+    assert agent == table.recognise({"session_id": "s1", "transcript_path": str(usual)})
     if variable:
         monkeypatch.setenv(variable, "/elsewhere")
-        assert "claude" == table.recognise({"session_id": "s1", "transcript_path": str(usual)})[0]
+        assert "claude" == table.recognise({"session_id": "s1", "transcript_path": str(usual)})
         named = {"session_id": "s1", "transcript_path": f"/elsewhere/{below}/t.jsonl"}
-        assert agent == table.recognise(named)[0]
+        assert agent == table.recognise(named)
 
 
 def test_codex_is_given_no_more_bytes_than_it_passes_on(here: Project) -> None:

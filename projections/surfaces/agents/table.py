@@ -46,7 +46,6 @@ class Payload(NamedTuple):
         prompt: Id of the prompt that it happened at, empty if the agent gives none.
         name: The event by the agent's own name, which an answer repeats.
         agent: The caller, a key of AGENTS; empty if it was not recognised.
-        marks: What spoke for this caller, and for others, in words; only for a caller that was not recognised.
     """
 
     event: str
@@ -61,7 +60,6 @@ class Payload(NamedTuple):
     prompt: str = ""
     name: str = ""
     agent: str = ""
-    marks: tuple[str, ...] = ()
 
     @property
     def by(self) -> dict[str, str]:
@@ -436,47 +434,36 @@ def transcripts_folder(name: str) -> str:
     return os.path.join(users_folder(name), below) if below else ""
 
 
-def recognise(document: Document) -> tuple[str, tuple[str, ...]]:
-    """Return who calls, a key of AGENTS or empty if that is not known, and the marks that were found, in words.
+def recognise(document: Document) -> str:
+    """Return who calls, a key of AGENTS; empty if that is not known.
 
     A session's id in the environment that equals the payload's is proof: then inherited marks of others do not count.
     Otherwise the payload decides, and the environment only where the payload does not. Marks that contradict each
     other decide nothing. A payload of Claude Code's shape without any mark is Claude Code's, or Codex's if it says that
     there is no transcript.
     """
-    path = document.get("transcript_path") or document.get("transcriptPath")
-    by_payload: dict[str, tuple[str, ...]] = {}
-    for name, row in AGENTS.items():
-        fields = [field for field in row.fields if field in document]
-        folder = transcripts_folder(name)
-        if isinstance(path, str) and folder and path.startswith(os.path.join(folder, "")):
-            fields.append("transcript_path")
-        if fields:
-            by_payload[name] = tuple(fields)
-    by_variable = {name: row.variables for name, row in AGENTS.items() if any(map(os.environ.get, row.variables))}
-    foreign = tuple(field for field in FOREIGN_FIELDS if field in document)
-    marks = (*sum([*by_payload.values(), *by_variable.values()], ()), *foreign)
     session = document.get("session_id")
     proven = [name for name, row in AGENTS.items() if session and session == os.environ.get(row.session_variable)]
     if len(proven) == 1:
-        return proven[0], marks
-    if foreign:
-        return "", marks
+        return proven[0]
+    if any(field in document for field in FOREIGN_FIELDS):
+        return ""
+    path, by_payload = text_of(document, "transcript_path", "transcriptPath"), []
+    for name, row in AGENTS.items():
+        folder = transcripts_folder(name)
+        is_its_file = folder and path.startswith(os.path.join(folder, ""))
+        if is_its_file or any(field in document for field in row.fields):
+            by_payload.append(name)
+    by_variable = [name for name, row in AGENTS.items() if any(map(os.environ.get, row.variables))]
     # Codex has no transcript of a session that it does not save, and the start of one has no field of its own.
     unmarked = CLAUDE if document.get("transcript_path", "") is not None else "codex"
-    agent, *others = by_payload or by_variable or (unmarked,)
-    return agent if not others and (by_payload or _may_be(agent, document)) else "", marks
-
-
-def _may_be(name: str, document: Document) -> bool:
-    """Return whether a payload without a field of its own can be an agent's.
-
-    Not if the variable with its session's id names another session: then the caller inherited it.
-    """
-    has_timestamp = "timestamp" in document
-    return AGENTS[name].has_timestamp in {None, has_timestamp} and not (
-        name != CLAUDE and os.environ.get(AGENTS[name].session_variable)
-    )
+    agent, *others = by_payload or by_variable or [unmarked]
+    if others or by_payload:
+        return "" if others else agent
+    row, has_timestamp = AGENTS[agent], "timestamp" in document
+    # A variable that names another session was inherited: then the caller is not the agent that sets it.
+    is_inherited = agent != CLAUDE and os.environ.get(row.session_variable)
+    return "" if is_inherited or row.has_timestamp not in {None, has_timestamp} else agent
 
 
 class PersonsOnlyError(TallybookError):

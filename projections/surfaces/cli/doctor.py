@@ -39,7 +39,7 @@ from tallybook.projections.surfaces.cli.scores import gate_options
 from tallybook.projections.surfaces.console.output import find_controls, format_count, reply, write
 from tallybook.projections.surfaces.history import playbook_file, reading
 from tallybook.projections.surfaces.history.reading import open_own_log
-from tallybook.projections.surfaces.hooks import injection, ledger_access, sync_results
+from tallybook.projections.surfaces.hooks import ledger_access, sync_results
 from tallybook.projections.surfaces.install import hook_entries, places
 from tallybook.projections.surfaces.install.hook_entries import COMMAND, tool_command
 from tallybook.projections.surfaces.install.places import Installation
@@ -448,18 +448,7 @@ def _missing_programs(call: hook_entries.Call, path: Path, repair: str) -> Itera
 
 
 def _find_notes(ledger: Path) -> Iterator[Finding]:
-    """Report what hooks left for the doctor: a caller that was not recognised, and the last error."""
-    path = ledger / projects.MARKS / injection.UNANSWERED
-    document = places.read_document(path)
-    # An agent whose hooks take no answer is known, and nothing fixes that.
-    if document and document["agent"] not in table.AGENTS:
-        marks = document["marks"]
-        why = f"its marks disagree: {', '.join(marks)}" if marks else "nothing in it or its environment names an agent"
-        message = f"the last caller that was not recognised, at {document['event']}, was given nothing; {why}"
-        fix = "`tallybook show` and `tallybook mcp` give it the playbook"
-        if inherited := [mark for mark in marks if any(mark in agent.variables for agent in table.AGENTS.values())]:
-            fix = f"start it without {' and '.join(inherited)} in its environment"
-        yield Finding(NOTE, message, f"{fix}; run `rm {quote(str(path))}` once that is fixed")
+    """Report the last error of a hook."""
     path = ledger / ledger_access.ERROR_FILE
     with suppress(FileNotFoundError):
         message = disk.read_file(path).decode("utf-8", "replace").strip()

@@ -44,17 +44,11 @@ def answer_task(project: Project, task: str | None, session: str | None = None) 
     agent = table.AGENTS[running.agent if running and table.AGENTS[running.agent].max_size else table.CLAUDE]
     paths = find_paths(None, str(project.root))
     by_hook = Payload(injection.PROMPT, session, agent=running.agent if running else table.CLAUDE)
-    mine, theirs = injection.select_offered(paths, ledger_access.entries_of(commands.show(project)), by_hook)
-    entries = [*mine, *theirs]
+    entries = injection.select_offered(paths, ledger_access.entries_of(commands.show(project)), by_hook)
     template = injection.load_template(chosen, attended=not (running and table.is_unattended(by_hook)))
-    if not chosen.budget_chars:
-        selection = inject.Selection()
-    elif task is None:
-        selection = injection.select_best(entries, template, agent, chosen.budget_chars)
-    else:
-        selection = injection.select_for(entries, task, agent, chosen.budget_chars, template=template)
+    selection = injection.select(entries, task, agent, chosen.budget_chars, template)
     # The selection comes first: an entry that filled the place of a withheld one would be measured by lift as well.
-    drawn = draws.draw(project, session, inject.names_of(selection.chosen), len(theirs), chosen.hold)
+    drawn = draws.draw(project, session, inject.names_of(selection.chosen), len(inject.names_of(entries)), chosen.hold)
     if running and selection.chosen:
         # An answer does not wait for the ledger, nor for a sandbox that lets the agent write nothing.
         with suppress(TallybookError, OSError):

@@ -112,12 +112,12 @@ def read_payload(document: Mapping[str, Any]) -> Payload:
     """
     if not isinstance(document, dict):
         raise BadInputError("the hook's payload", "is not a JSON object", "its agent has to send one")
-    agent, marks = table.recognise(document)
+    agent = table.recognise(document)
     payload: Payload = table.load(agent or table.CLAUDE).read(document)
     if payload.event == injection.PROMPT:
         # Every agent has it in a field of this name.
         payload = payload._replace(text=text_of(document, "prompt"))
-    return payload._replace(agent=agent, marks=marks)
+    return payload._replace(agent=agent)
 
 
 def _give_up(*_: object) -> None:

@@ -17,7 +17,7 @@ from tallybook.projections.surfaces.hooks import ledger_access
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from tallybook.ledger.line import Draft
@@ -37,8 +37,6 @@ else:
 
 SUBAGENT_START = "SubagentStart"
 PROMPT = "UserPromptSubmit"
-UNANSWERED = "unanswered"
-"""Marker that says who called last and was given nothing, because it is not known to take an answer."""
 _TOLD = "told-"
 _COMPACTED = "-compacted"
 """How a session's marker ends from the beginning of a compaction to the next prompt."""
@@ -62,6 +60,7 @@ class _Event(NamedTuple):
         agent: The agent that takes the answer.
         chosen: The settings.
         marker: The file that says what the conversation has.
+        template: The text around the entries.
     """
 
     project: ProjectPaths
@@ -69,50 +68,48 @@ class _Event(NamedTuple):
     agent: Agent
     chosen: Settings
     marker: str
-
-    @property
-    def template(self) -> str:
-        """Return the text around the entries."""
-        return load_template(self.chosen, attended=not table.is_unattended(self.payload))
+    template: str
 
 
 def inject_playbook(project: ProjectPaths, payload: Payload) -> str:
     """Return the playbook as context for the model: once in a session, and again after a compaction.
 
-    If the settings say so, each prompt is given the part that fits it, by ``_inject_part``.
+    If the settings say so, each prompt is given the part that fits it and was not given yet, and after a compaction the
+    session what it was given before; an agent that reports no end of a compaction begins anew at the next prompt.
     Nothing is injected, and nothing recorded, where the caller is not known to take an answer at this event.
     """
-    if not payload.session or (payload.subagent and payload.event != SUBAGENT_START):
-        return ""
     agent = table.AGENTS.get(payload.agent)
+    is_inside = payload.subagent and payload.event != SUBAGENT_START
     # An agent that ignores the answer would leave an injection in the ledger that no model saw.
-    if agent is None or payload.event not in agent.injects_at:
-        if agent is None or not agent.injects_at:
-            # In place of the one before, for doctor.
-            document = {"at": clock.utc_now().at, "event": payload.name, "agent": payload.agent, "marks": payload.marks}
-            ledger_access.write_marker(ledger_access.marker_file(project, UNANSWERED), dumps(document))
+    if not payload.session or is_inside or agent is None or payload.event not in agent.injects_at:
         return ""
-    marker = _marker(project, conversation(payload))
+    marker = ledger_access.marker_file(project, _TOLD, conversation(payload))
     # Copilot reports only that a compaction begins, so the next prompt counts as the first one after it.
     if not agent.reports_compacted and _take_compacted(marker):
         payload = payload._replace(source="compact")
-    # A session that is given parts can get more of them with each prompt.
-    if _has_playbook(project, payload, agent, marker) and not (payload.event == PROMPT and _is_divided(marker)):
+    has_playbook = _has_playbook(project, payload, agent, marker)
+    # A session that is given the playbook in parts has a marker that says which, and can get more with each prompt.
+    is_divided = ledger_access.read_marker(marker) != ""
+    if has_playbook and not (payload.event == PROMPT and is_divided):
         return ""
     chosen = settings.read(project)
     _begin_lineage(project, payload, agent, chosen.hold)
-    event = _Event(project, payload, agent, chosen, marker)
+    template = load_template(chosen, attended=not table.is_unattended(payload))
+    event = _Event(project, payload, agent, chosen, marker, template)
     # A subagent starts without a prompt by which its entries could be ranked.
     if chosen.by_task and payload.event != SUBAGENT_START:
-        return _inject_part(event)
+        if payload.event == PROMPT:
+            with ledger_access.lock_deliveries(project):
+                return _answer_prompt(event)
+        return _repeat(event) if payload.source == "compact" else ""
     # A session that began with parts has some of them, even if the settings no longer say so.
-    selection, is_wanted = inject.Selection(), chosen.subagents or not payload.subagent
-    if chosen.budget_chars and is_wanted and not _is_divided(marker):
-        selection = select_best(read_both(project, payload), event.template, agent, chosen.budget_chars)
+    selection = inject.Selection()
+    if chosen.budget_chars and not is_divided and (chosen.subagents or not payload.subagent):
+        entries = select_offered(project, ledger_access.read_entries(project), payload)
+        selection = select(entries, None, agent, chosen.budget_chars, template)
     if not selection.chosen:
         return ""
-    key = "" if payload.source == "compact" else injection_key(payload)
-    is_new, answer = _give(event, selection, key)
+    is_new, answer = _give(event, selection, "" if payload.source == "compact" else injection_key(payload))
     # Later hooks of the session need not ask the ledger, or could not.
     mark_injected(project, payload)
     # Where nothing records that this session has the playbook, only its start may give it, and not every prompt.
@@ -165,7 +162,7 @@ def record_block(project: ProjectPaths, payload: Payload) -> str:
 def expect_compaction(project: ProjectPaths, payload: Payload) -> str:
     """Note that a compaction begins, for an agent that does not report its end; there is no answer."""
     if payload.session and payload.agent and not table.AGENTS[payload.agent].reports_compacted:
-        marker = _marker(project, conversation(payload))
+        marker = ledger_access.marker_file(project, _TOLD, conversation(payload))
         with suppress(OSError):
             # Renamed and not removed: it says which parts of the playbook the session had.
             os.replace(marker, marker + _COMPACTED)
@@ -206,15 +203,38 @@ def load_template(chosen: Settings, *, attended: bool = True) -> str:
     return template
 
 
-def select_best(entries: Sequence[Mapping[str, Any]], template: str, agent: Agent, budget_chars: int) -> Selection:
-    """Return the best entries that fit a budget and the agent."""
-    return _fit(agent, budget_chars - len(template), template, lambda room: inject.choose(entries, room))
+def select(  # noqa: PLR0913 - what there is, a task, and what limits the answer
+    entries: Sequence[Mapping[str, Any]],
+    task: str | None,
+    agent: Agent,
+    budget_chars: int,
+    template: str,
+    *,
+    part: HeldPart | None = None,
+) -> Selection:
+    """Return the entries that fit a task, or without one the best, in the largest room whose text an agent passes on.
 
-
-def _fit(agent: Agent, room: int, template: str, choose: Callable[[int], Selection]) -> Selection:
-    """Return the selection for the largest room whose text the agent passes on whole; none where nothing fits."""
+    Args:
+        entries: The entries.
+        task: What is to be done: it may use a share of the budget; None for a session that is given all at once.
+        agent: The agent.
+        budget_chars: How many characters the session may be given.
+        template: The text around the entries that the session is given first.
+        part: What the session was given before.
+    """
+    part = part or HeldPart()
+    room, is_first = budget_chars, not part.names
+    if task is not None:
+        # A prompt leaves room for what later prompts need.
+        room = int((budget_chars - part.chars) * inject.PROMPT_SHARE)
+        template = template if is_first else _MORE + inject.PLACEHOLDER
+    room -= len(template)
     while room > 0:
-        selection = choose(room)._replace(template=template)
+        if task is None:
+            selection = inject.choose(entries, room)
+        else:
+            selection = inject.select(entries, task, room, part.names, is_first=is_first)
+        selection = selection._replace(template=template)
         size = agent.size(selection.text_without())
         if size <= agent.max_size:
             return selection
@@ -228,7 +248,8 @@ def _begin_lineage(project: ProjectPaths, payload: Payload, agent: Agent, hold: 
 
     An agent that reports starts begins a session with one; without it the session may be an older one.
     """
-    if not hold or payload.source in {"compact", "resume", "fork"} or os.path.exists(_marker(project, payload.session)):
+    marker = ledger_access.marker_file(project, _TOLD, payload.session)
+    if not hold or payload.source in {"compact", "resume", "fork"} or os.path.exists(marker):
         return
     if payload.event in {"SessionStart", SUBAGENT_START} or "SessionStart" not in agent.injects_at:
         draws.begin_lineage(project, payload.session, hold)
@@ -270,7 +291,8 @@ def _append_compaction(project: ProjectPaths, payload: Payload, selection: Selec
     """Append an injection after a compaction; return False if another hook of the same compaction did."""
     # Codex names no turn here, so its compactions within ten seconds count as one.
     turn = f"{payload.session} {payload.prompt}"
-    marker, now_us = _marker(project, f"compact {turn}"), clock.utc_now().unix_us
+    marker = ledger_access.marker_file(project, _TOLD, f"compact {turn}")
+    now_us = clock.utc_now().unix_us
     # Settings and a plugin may both deliver it at the same moment, and no id of it could be a key.
     with ledger_access.lock_deliveries(project):
         before = ledger_access.read_marker(marker)
@@ -287,13 +309,14 @@ def _has_playbook(project: ProjectPaths, payload: Payload, agent: Agent, marker:
     if is_marked or payload.subagent or payload.source == "compact":
         # A compaction drops the playbook from the context, whatever the marker says.
         return is_marked and not (payload.event == "SessionStart" and payload.source == "compact")
+    has_transcript = os.path.isfile(payload.transcript)
     # Forks of Codex and branches of Claude Code name the session in their transcripts.
-    if not parent and agent.transcripts:
+    if not parent and agent.transcripts and has_transcript:
         parent = table.load(payload.agent).TRANSCRIPTS.parent_of(payload.transcript)
     if parent:
         return _continue(project, payload, parent, marker)
     # A fork's transcript may not yet say which session it continues; it will at the first prompt.
-    return payload.event == "SessionStart" and payload.source == "fork" and not os.path.isfile(payload.transcript)
+    return payload.event == "SessionStart" and payload.source == "fork" and not has_transcript
 
 
 def _take_resumed(project: ProjectPaths, payload: Payload, *, is_marked: bool) -> str:
@@ -320,7 +343,7 @@ def _continue(project: ProjectPaths, payload: Payload, parent: str, marker: str)
 
     The marker of the session it continues only saves the question to the ledger.
     """
-    before = _marker(project, parent)
+    before = ledger_access.marker_file(project, _TOLD, parent)
     if not os.path.exists(before) and not any(True for _ in citations.injections(project, parent)):
         return False
     ledger_access.write_marker(marker, ledger_access.read_marker(before))
@@ -338,30 +361,21 @@ def _continue(project: ProjectPaths, payload: Payload, parent: str, marker: str)
 
 def mark_injected(project: ProjectPaths, payload: Payload) -> None:
     """Note for later hooks that a session has the playbook, or is not to be given it."""
-    marker = _marker(project, conversation(payload))
+    marker = ledger_access.marker_file(project, _TOLD, conversation(payload))
     # Another hook of the session may have written what it has.
     ledger_access.write_marker(marker, ledger_access.read_marker(marker))
-
-
-def _marker(project: ProjectPaths, session: str) -> str:
-    return ledger_access.marker_file(project, _TOLD, session)
 
 
 def _take_compacted(marker: str) -> bool:
     """Return whether a compaction began since the last prompt; a divided playbook is begun anew."""
     compacted = marker + _COMPACTED
     with suppress(OSError):
-        if _is_divided(compacted):
+        if ledger_access.read_marker(compacted):
             os.replace(compacted, marker)
         else:
             os.unlink(compacted)
         return True
     return False
-
-
-def _is_divided(marker: str) -> bool:
-    """Return whether a session is given the playbook in parts: its marker says which."""
-    return ledger_access.read_marker(marker) != ""
 
 
 # The person's own playbook
@@ -388,24 +402,15 @@ def read_own(project: ProjectPaths, theirs: Iterable[Mapping[str, Any]]) -> list
 
 def select_offered(
     project: ProjectPaths, theirs: Sequence[Mapping[str, Any]], payload: Payload
-) -> tuple[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]]:
-    """Return what can be given to a session: of the person's own entries, and of a project's entries, ``theirs``.
+) -> Sequence[Mapping[str, Any]]:
+    """Return what of a project's entries, ``theirs``, and of the person's own can be given to a session.
 
-    What a block in a file gives the agent already is left out.
+    What a block in a file gives the agent already is left out. Newer entries come later, and are taken first; the own
+    ones lie evenly among the project's, so that each playbook gets its share of the room.
     """
     today, block = clock.utc_now().at[:10], blocks.find_read(project, payload)
-    own = read_own(project, theirs)
-    theirs = [entry for entry in theirs if block is None or not block.has(entry)]
-    return inject.leave_out_expired(own, today), inject.leave_out_expired(theirs, today)
-
-
-def read_both(project: ProjectPaths, payload: Payload) -> Sequence[Mapping[str, Any]]:
-    """Return the entries for a session, those of the person's own playbook among them.
-
-    Newer entries come later, and are taken first; the own ones lie evenly among the project's, so that each playbook
-    gets its share of the room.
-    """
-    own, theirs = select_offered(project, ledger_access.read_entries(project), payload)
+    own = inject.leave_out_expired(read_own(project, theirs), today)
+    theirs = inject.leave_out_expired([entry for entry in theirs if block is None or not block.has(entry)], today)
     if not own:
         return theirs
     places = [(place / len(group), entry) for group in (own, theirs) for place, entry in enumerate(group, 1)]
@@ -441,44 +446,6 @@ class HeldPart(NamedTuple):
     delivery: str = ""
 
 
-def _inject_part(event: _Event) -> str:
-    """Return what fits a prompt and the session was not given yet; after a compaction, what it was given before.
-
-    An agent that reports no end of a compaction begins anew at the next prompt.
-    """
-    if event.payload.event == PROMPT:
-        with ledger_access.lock_deliveries(event.project):
-            return _answer_prompt(event)
-    return _repeat(event) if event.payload.source == "compact" else ""
-
-
-def select_for(  # noqa: PLR0913 - a task, and what limits the answer to it
-    entries: Sequence[Mapping[str, Any]],
-    task: str,
-    agent: Agent,
-    budget_chars: int,
-    *,
-    template: str,
-    part: HeldPart | None = None,
-) -> Selection:
-    """Return the entries that fit a task, within the share of the budget that one prompt may use.
-
-    Args:
-        entries: The entries.
-        task: What is to be done.
-        agent: The agent.
-        budget_chars: How many characters the session may be given.
-        template: The text around the entries that the session is given first.
-        part: What the session was given before.
-    """
-    part = part or HeldPart()
-    is_first = not part.names
-    template = template if is_first else _MORE + inject.PLACEHOLDER
-    # A prompt leaves room for what later prompts need.
-    room = int((budget_chars - part.chars) * inject.PROMPT_SHARE) - len(template)
-    return _fit(agent, room, template, lambda space: inject.select(entries, task, space, part.names, is_first=is_first))
-
-
 def _answer_prompt(event: _Event) -> str:
     """Return the answer to a prompt; call it under the lock of deliveries, because several hooks may get the prompt."""
     payload, budget_chars = event.payload, event.chosen.budget_chars
@@ -489,8 +456,8 @@ def _answer_prompt(event: _Event) -> str:
     # Of two hooks with the same prompt, the second would find the next best entries.
     if part.delivery == delivery or budget_chars <= part.chars:
         return ""
-    entries = read_both(event.project, payload)
-    selection = select_for(entries, payload.text, event.agent, budget_chars, template=event.template, part=part)
+    entries = select_offered(event.project, ledger_access.read_entries(event.project), payload)
+    selection = select(entries, payload.text, event.agent, budget_chars, event.template, part=part)
     if not selection.chosen:
         return ""
     is_new, answer = _give(event, selection, injection_key(payload, part.number + 1))
@@ -507,9 +474,9 @@ def _answer_prompt(event: _Event) -> str:
 def _repeat(event: _Event) -> str:
     """Return what the session was given before a compaction, as far as it still is in the playbook and fits."""
     part = _read_part(event.marker)
-    both = read_both(event.project, event.payload)
+    both = select_offered(event.project, ledger_access.read_entries(event.project), event.payload)
     entries = [entry for entry in both if entry["name"] in part.names]
-    selection = select_best(entries, event.template, event.agent, event.chosen.budget_chars)
+    selection = select(entries, None, event.agent, event.chosen.budget_chars, event.template)
     is_new, answer = None, ""
     if selection.chosen:
         is_new, answer = _give(event, selection, entries=len(inject.names_of(both)))
