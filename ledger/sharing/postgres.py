@@ -52,15 +52,6 @@ WHERE set_config('lock_timeout', %(limit)s, true) IS NOT NULL AND set_config('sy
         OR EXISTS (SELECT FROM tallybook.runs AS r WHERE r.book = %(book)s AND r.number = %(number)s - 1))
 ON CONFLICT DO NOTHING RETURNING number
 """
-# Who may create the tables, or owns them, may make a book.
-_MAKER: Final = """
-SELECT current_user::text, c.oid IS NOT NULL,
-    CASE WHEN c.oid IS NULL THEN has_database_privilege(current_database(), 'CREATE')
-    ELSE pg_has_role(c.relowner, 'USAGE') END
-FROM (SELECT 1) AS always LEFT JOIN pg_catalog.pg_class AS c
-    ON c.relname = 'runs' AND c.relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = 'tallybook')
-"""
-
 _UNKNOWN: Final = ("08007", "40003", "40001")
 """The server itself does not know, or another writer was quicker in the same moment."""
 _LOCKED: Final = "55P03"
@@ -100,8 +91,6 @@ _ERRORS: Final[dict[str, type[engine.EngineError]]] = {
     **dict.fromkeys(("3F000", "42P01", "42883", "23503"), _NoBookError),
     # A server or a session that may only read, and a missing right.
     **dict.fromkeys(("25006", "42501"), engine.ReadOnlyError),
-    # A missing column.
-    "42703": engine.FormerLayoutError,
 }
 """State of a statement that failed → its error."""
 
@@ -143,8 +132,10 @@ class PostgresStore(engine.Store):
         except (_NoBookError, engine.ReadOnlyError):
             rows = []
         if not rows:
-            self._find_maker()
-            return []
+            user = self._connect().info.user
+            grant = grant_command(self._book, user, "write")
+            hint = f"its operator runs: psql ADDRESS --file {setup_file()}, and then in it: {grant}"
+            raise engine.UnreachableError(self.address, f"user {user} has no right to a book {self._book}", hint)
         self.warnings = tuple(_warnings(*rows[0][:2]))
         entries = [engine.StoredRun(*row[2:]) for row in rows if row[2] is not None]
         self._sizes |= {entry.number: entry.size or 0 for entry in entries}
@@ -155,20 +146,13 @@ class PostgresStore(engine.Store):
         return dict(self._ask(_GET, (self._book, [*numbers]), sum(self._sizes.get(number, 0) for number in numbers)))
 
     def put(self, number: int, data: bytes) -> str | None:
-        """Insert a row, unless there is one of this number; the first one makes the book, where this user may do so."""
+        """Insert a row, unless there is one of this number."""
         tag = digest(data)
         # The server refuses to wait longer before this client cuts the connection, so that the outcome is known.
         limit = str(round(self._timeout * 1000 / 2))
         values = {"book": self._book, "number": number, "tag": tag, "data": data, "limit": limit}
         with suppress(_UnknownError):
-            try:
-                rows = self._ask(_PUT, values, len(data))
-            except (_NoBookError, engine.ReadOnlyError):
-                if number > 1:
-                    raise
-                self._make_book()
-                rows = self._ask(_PUT, values, len(data))
-            return tag if rows else None
+            return tag if self._ask(_PUT, values, len(data)) else None
         return None
 
     def erase(self, before: int) -> None:
@@ -242,31 +226,6 @@ class PostgresStore(engine.Store):
             if connection.closed or error.sqlstate in _UNKNOWN:
                 raise _UnknownError(self.address, why) from error
             raise _ERRORS.get(error.sqlstate or "", engine.UnreachableError)(self.address, why) from error
-
-    def _find_maker(self) -> tuple[str, bool]:
-        """Return this user, who may make the book, and whether the tables exist.
-
-        Raises:
-            UnreachableError: He may not; the message has what an operator runs.
-        """
-        [(user, has_tables, may_make)] = self._ask(_MAKER)
-        if may_make:
-            return user, has_tables
-        set_up = "" if has_tables else f"psql ADDRESS --file {setup_file()}, and then in it: "
-        hint = f"its operator runs: {set_up}{grant_command(self._book, user, 'write')}"
-        raise engine.UnreachableError(self.address, f"user {user} has no right to a book {self._book}", hint)
-
-    def _make_book(self) -> None:
-        """Make the book, and the tables where they are missing."""
-        user, has_tables = self._find_maker()
-        # Where another process does the same at this moment, one of both fails, and what is missing shows later.
-        with suppress(engine.EngineError):
-            if not has_tables:
-                with open(setup_file(), encoding="utf-8") as file:
-                    self._ask(file.read())
-            self._ask(grant_command(self._book, user, "own"))
-        # A file that failed half way leaves its transaction open.
-        self.close()
 
 
 def _warnings(fsync: str, commit: str) -> Iterator[str]:
