@@ -442,27 +442,20 @@ class Engine:
             # The run after a segment proves it.
             while len(entries) > place + PAGE:
                 group, number = entries[place : place + PAGE], entries[place].number // PAGE + 1
-                size = sum(entry.size or 0 for entry in group)
-                # After a redaction a thousand has erased runs, and its segment was emptied for good.
-                has_segment = all(entry.size for entry in group) and size <= MAX_RUN_BYTES
-                stored = segments.get([number]).get(number) if has_segment else b""
-                runs = _split(stored or b"", group, next(iter(self._get_runs(entries[place + PAGE :][:1])))[1])
-                yield from zip(group, runs, strict=True) if runs else self._put_segment(number, group, stored)
                 place += PAGE
+                # After a redaction a thousand has erased runs, and its segment was emptied for good.
+                if not all(entry.size for entry in group) or sum(entry.size or 0 for entry in group) > MAX_RUN_BYTES:
+                    yield from self._get_runs(group)
+                    continue
+                stored = segments.get([number]).get(number)
+                runs = _split(stored or b"", group, next(iter(self._get_runs(entries[place : place + 1])))[1])
+                runs = runs or [data for _, data in self._get_runs(group)]
+                if stored is None and all(runs) and not self.read_only:
+                    # It is only a help, which this user may not be allowed to give.
+                    with suppress(EngineError):
+                        segments.put(number, _join(runs))
+                yield from zip(group, runs, strict=True)
         yield from self._get_runs(entries[place:])
-
-    def _put_segment(
-        self, number: int, group: Sequence[StoredRun], stored: bytes | None
-    ) -> Iterator[tuple[StoredRun, bytes]]:
-        """Yield runs with their bytes, and put their segment, if there is none, after the last one."""
-        found = []
-        for entry, data in self._get_runs(group):
-            found.append(data)
-            yield entry, data
-        if stored is None and self.store.segments is not None and all(found) and not self.read_only:
-            # It is only a help, which this user may not be allowed to give.
-            with suppress(EngineError):
-                self.store.segments.put(number, _join(found))
 
     def _get_runs(self, entries: Sequence[StoredRun]) -> Iterator[tuple[StoredRun, bytes]]:
         """Yield runs with their bytes: none for those that were erased, and those that are too large."""
