@@ -39,7 +39,7 @@ from tallybook.ledger.line import (
 from tallybook.ledger.playbook_constants import MAX_INT
 from tallybook.ledger.records import Author, Batch, EventRecord
 from tallybook.ledger.scan import Batches
-from tallybook.ledger.sharing.numbers import PENDING, shared_number
+from tallybook.ledger.sharing.numbers import SharedNumber, shared_number
 from tallybook.ledger.strict_json import is_canonical
 
 if TYPE_CHECKING:
@@ -424,10 +424,12 @@ def parse_head(head: bytes) -> LineHead | None:
 def parse_head_at(head: bytes, batch: RawBatch, index: int) -> LineHead | None:
     """Return the fields of the head of a batch's line; None where Tallybook did not write it in this place."""
     fields = parse_head(head)
-    if fields is None or fields.part != (index + 1, len(batch.lines)) or (index and fields.key):
+    if fields is None or (index and fields.key):
         return None
-    # A pending batch as it lands in a book has own numbers, with gaps where an event is not shared.
-    return fields if fields.seq == batch.first + index or batch.first > PENDING else None
+    # A batch of a shared history lacks the lines that others show, and can have the numbers of another log.
+    is_part = type(batch.first) is SharedNumber
+    place = fields.seq, fields.part
+    return fields if is_part or place == (batch.first + index, (index + 1, len(batch.lines))) else None
 
 
 def parse_session(by: bytes) -> str | None:

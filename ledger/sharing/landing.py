@@ -367,16 +367,14 @@ def text_of(text: str | None) -> str:
     return REDACTED if text is None else text
 
 
-def names_in(event: events.Event) -> Iterator[str]:
-    """Yield the names of entries in an event."""
-    fields: Any = event
+def names_in(event: Any) -> Iterator[str]:
+    """Yield the names of entries in an event, or in a draft's fields as attributes."""
     for field in ("name", "to"):
-        if hasattr(fields, field):
-            yield getattr(fields, field)
+        if hasattr(event, field):
+            yield getattr(event, field)
     for field in ("names", "merged"):
-        yield from getattr(fields, field, ())
-    if isinstance(event, events.PlaybookEdited | events.PlaybookAdopted):
-        yield from names_in_top(event.top or "")
+        yield from getattr(event, field, ())
+    yield from names_in_top(getattr(event, "top", "") or "")
 
 
 def names_in_top(top: str) -> Iterator[str]:

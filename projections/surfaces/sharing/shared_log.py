@@ -9,9 +9,9 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import chain, groupby, takewhile
+from itertools import chain, takewhile
 import json
-from operator import itemgetter
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
@@ -49,7 +49,6 @@ SHARED_KINDS: Final = tuple(bytes_of("kind", KIND_OF[cls]) for cls in landing.SH
 _HIDDEN: Final = (*SHARED_KINDS, bytes_of("kind", KIND_OF[NamesMeant]))
 _CONTINUED: Final = bytes_of("kind", line.CONTINUED)
 _TAKEN: Final = bytes_of("kind", KIND_OF[BookTaken])
-_PART: Final = b',"part":['
 
 
 @attrs.frozen
@@ -153,30 +152,21 @@ def _set_number(raw_line: bytes, number: int) -> bytes:
     return raw_line[: line.CRC_BYTES] + b'"seq":%d' % number + raw_line[raw_line.index(b",", line.CRC_BYTES) :]
 
 
-def without_shared(batch: RawBatch) -> Iterator[RawBatch]:
-    """Yield the lines of a batch that the book does not share, as batches of their own: consecutive lines together."""
+def without_shared(batch: RawBatch) -> RawBatch | None:
+    """Return a batch with the lines alone that the book does not share; None where it has none."""
     if not any(kind in raw_line for raw_line in batch.lines for kind in _HIDDEN):
-        yield batch
-        return
+        return batch
+    lines: list[bytes] = []
     is_shared = False
-    rows: list[tuple[bool, int, bytes]] = []
-    for seq, raw_line in enumerate(batch.lines, batch.first):
+    for raw_line in batch.lines:
         what = raw_line.partition(line.SECTION)[2]
         # A continued text belongs to the line that it continues.
         is_shared = is_shared if what.startswith(_CONTINUED) else what.startswith(_HIDDEN)
-        rows.append((is_shared, seq, raw_line))
-    for hidden, group in groupby(rows, itemgetter(0)):
-        _, numbers, lines = zip(*group, strict=True)
-        if not hidden:
-            yield _as_batch(batch, numbers[0], lines)
-
-
-def _as_batch(batch: RawBatch, first: int, lines: Sequence[bytes]) -> RawBatch:
-    parted = []
-    for index, raw_line in enumerate(lines, 1):
-        begin, mark, rest = raw_line.partition(_PART)
-        parted.append(b"%b%b%d,%d]%b" % (begin, mark, index, len(lines), rest.partition(b"]")[2]))
-    return batch._replace(first=first, last=first + len(lines) - 1, lines=parted)
+        lines += [] if is_shared else [raw_line]
+    if not lines:
+        return None
+    first, last = (SharedNumber(line.first_seq(lines[index])) for index in (0, -1))
+    return batch._replace(first=first, last=last, lines=lines)
 
 
 class PastSync(NamedTuple):
@@ -437,7 +427,8 @@ class SharedLog(JsonlLog):
         for batch in batches:
             if self.until is not None and last_shown(batch) > self.until:
                 break
-            yield from map(self._rename, without_shared(batch))
+            if (own := without_shared(batch)) is not None:
+                yield self._rename(own)
 
     # ---- Names in own events that the book does not share ----
 
@@ -740,7 +731,9 @@ class SharedTransaction(Transaction):
         """Add a batch; it says by id which entries its names mean, for the book may give another entry such a name."""
         if self._ids is None:
             self._ids = dict(self._shared.present_ground().ids)
-        meant = {name: self._ids[name] for name in _names_in(drafts) if name in self._ids}
+        fields = (SimpleNamespace(**draft.body, **(draft.free or {})) for draft in drafts)
+        names = chain.from_iterable(map(landing.names_in, fields))
+        meant = {name: self._ids[name] for name in names if name in self._ids}
         if meant:
             # At the end, so that a command answers with the number of its first event.
             drafts = [*drafts, encode(NamesMeant(tuple(meant), tuple(meant.values())))]
@@ -750,17 +743,6 @@ class SharedTransaction(Transaction):
             if isinstance(event, MAKERS):
                 self._ids.setdefault(event.name, record.id)
         return raw
-
-
-def _names_in(drafts: Iterable[line.Draft]) -> Iterator[str]:
-    for draft in drafts:
-        for field in ("name", "to"):
-            if field in draft.body:
-                yield draft.body[field]
-        for field in ("names", "merged"):
-            yield from draft.body.get(field, ())
-        if draft.kind.startswith("playbook.") and (top := (draft.free or {}).get("top")):
-            yield from landing.names_in_top(top)
 
 
 def _with_own_numbers(raw: RawBatch, landed: landing.Landed, last: int) -> RawBatch:

@@ -16,7 +16,7 @@ import attrs
 from tallybook.ledger import codec, errors
 from tallybook.ledger.decisions.update import text_fault
 from tallybook.ledger.events import Event, LogRecovered, RedactionLinked
-from tallybook.ledger.line import FREE_MARK, KNOWN_RATERS, SEAL, RawBatch, chained_bytes
+from tallybook.ledger.line import FREE_MARK, KNOWN_RATERS, SEAL, RawBatch, chained_bytes, first_seq
 from tallybook.ledger.log import JsonlLog, Transaction
 from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.ledger.records import EventRecord
@@ -352,8 +352,8 @@ def _search(
         # Line by line only where it matters: most batches do not hold the text.
         unredactable = chained_bytes(raw.lines)
         if wanted.is_in_values(unredactable):
-            lines = enumerate(unredactable.split(b"\n"), raw.first)
-            bodies += [shared_number(seq) for seq, line in lines if wanted.is_in_values(line)]
+            lines = filter(wanted.is_in_values, unredactable.split(b"\n"))
+            bodies += [shared_number(first_seq(line)) for line in lines]
         # Other events neither have free text nor seal bytes that may be text.
         if FREE_MARK in raw.data or SEAL in raw.data:
             events += [
