@@ -114,11 +114,11 @@ class DamagedLedgerError(TallybookError):
 
     exit_code = EXIT_DAMAGED
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
-        """Keep all problems, of which there is at least one; the message names the first."""
-        self.problems = tuple(problems)
+    def __init__(self, problems: Sequence[Problem], fix: str = "") -> None:
+        """Keep all problems, of which there is at least one, and what to do; the message names the first problem."""
+        self.problems, self.fix = tuple(problems), fix
         more = f" (and {len(self.problems) - 1} more)" if len(self.problems) > 1 else ""
-        super().__init__(f"{self.problems[0]}{more}; the ledger is damaged, run `tallybook verify`")
+        super().__init__(f"{self.problems[0]}{more}; {fix or 'the ledger is damaged, run `tallybook verify`'}")
 
 
 class MissingLinesError(TallybookError):

@@ -29,7 +29,7 @@ from tallybook.ledger.search import find_all
 from tallybook.ledger.sharing import landing
 from tallybook.ledger.sharing.book import Publisher
 from tallybook.ledger.sharing.numbers import PENDING, last_shown, own_id
-from tallybook.ledger.sharing.replica import copy_names, find_ids
+from tallybook.ledger.sharing.replica import find_ids
 from tallybook.ledger.storage import disk, redacted_digests, redaction
 from tallybook.ledger.storage.head import check_format
 from tallybook.projections.playbook.fold import fold, fold_history
@@ -51,24 +51,14 @@ REASON: Final = "redacted on another branch"
 _MAX_VERSIONS = 100
 
 
-class RepairableLedgerError(errors.DamagedLedgerError):
-    """The log file is damaged, and a command puts it together again."""
-
-    def __init__(self, what: str, fix: str) -> None:
-        """Build the message from what happened and what to do."""
-        super().__init__([errors.Problem(LOG_NAME, what)])
-        self.args = (f"{what}; {fix}",)
-
-
 def explain(project: Project, error: errors.DamagedLedgerError) -> errors.DamagedLedgerError:
     """Return the error that names the command which repairs the log file; the given one where git has no version."""
-    if isinstance(error, RepairableLedgerError) or not git.is_tracked(project.ledger / LOG_NAME):
-        return error
-    try:
-        # The damage can be elsewhere, as in a person's own playbook.
-        deque(open_own_log(project).read(), maxlen=0)
-    except errors.DamagedLedgerError as own:
-        return RepairableLedgerError(str(own.problems[0]), repair_hint(project))
+    if not error.fix and git.is_tracked(project.ledger / LOG_NAME):
+        try:
+            # The damage can be elsewhere, as in a person's own playbook.
+            deque(open_own_log(project).read(), maxlen=0)
+        except errors.DamagedLedgerError as own:
+            return errors.DamagedLedgerError(own.problems[:1], repair_hint(project))
     return error
 
 
@@ -100,12 +90,9 @@ def add_versions(project: Project, needles: set[bytes], every: Histories) -> Non
         # A partial clone lacks some of them.
         with suppress(errors.NewerLedgerError, *git.FAILURES), git.ledger_of(blob, project) as copy:
             if next(find_all(copy.fd, needles, 0, copy.size), None) is not None:
-                version = Histories()
-                version.add_file(copy.fd, copy.size, copy.pending_ids)
-                batches = [link.batch.raw for link in version.links.values()]
-                if proven := {needle for needle in needles if any(needle in raw for raw in batches)}:
-                    every.add_file(copy.fd, copy.size, copy.pending_ids)
-                    needles = needles - proven
+                every.add_file(copy.fd, copy.size, copy.pending_ids)
+                batches = [link.batch.raw for link in every.links.values()]
+                needles = {needle for needle in needles if not any(needle in raw for raw in batches)}
         if not needles:
             return
 
@@ -113,23 +100,13 @@ def add_versions(project: Project, needles: set[bytes], every: Histories) -> Non
 # ---- A whole log in its place ----
 
 
-@attrs.frozen
-class Repair:
-    """A whole log for a project whose own is damaged.
-
-    Attributes:
-        data: Its bytes.
-        batches: Its batches.
-        lost: The last acknowledged event that no copy has; 0 where one has it.
-    """
-
-    data: bytes
-    batches: tuple[RawBatch, ...]
-    lost: int
-
-
-def plan_repair(project: Project, every: Histories, error: errors.DamagedLedgerError, *, accept_loss: bool) -> Repair:
+def plan_repair(
+    project: Project, every: Histories, error: errors.DamagedLedgerError, *, accept_loss: bool
+) -> tuple[list[RawBatch], bytes, int]:
     """Return a whole log made of what is proven: up to the acknowledged end, if that is anywhere.
+
+    Returns:
+        Its batches, its bytes, and the last acknowledged event that no copy has; 0 where one has it.
 
     Raises:
         DamagedLedgerError: Acknowledged events are in no copy, and that is not accepted.
@@ -146,15 +123,17 @@ def plan_repair(project: Project, every: Histories, error: errors.DamagedLedgerE
         add_own(project, every)
     if not every.links:
         hint = f"give a copy; without one, move {project.ledger} away: the next command begins one from playbook.json"
-        raise RepairableLedgerError(str(error.problems[0]), hint) from error
+        raise errors.DamagedLedgerError(error.problems[:1], hint) from error
     if end in every.links:
-        return Repair(*_assemble(project, every, end), 0)
+        return *_assemble(project, every, end), 0
     end = max(every.find_ends(), key=lambda chain: every.links[chain].batch.last)
     if lost and not accept_loss:
         events, it = describe_lost(every.links[end].batch.last, lost)
-        what = f"{LOG_NAME}: {events} acknowledged, and no copy that was found has {it}"
-        raise RepairableLedgerError(what, f"give a copy that has {it}, or add --accept-loss to go on without {it}")
-    return Repair(*_assemble(project, every, end), lost)
+        what = errors.Problem(LOG_NAME, f"{events} acknowledged, and no copy that was found has {it}")
+        raise errors.DamagedLedgerError(
+            [what], f"give a copy that has {it}, or add --accept-loss to go on without {it}"
+        )
+    return *_assemble(project, every, end), lost
 
 
 def describe_lost(kept: int, lost: int) -> tuple[str, str]:
@@ -162,8 +141,8 @@ def describe_lost(kept: int, lost: int) -> tuple[str, str]:
     return (f"events {kept + 1} to {lost} were", "them") if kept + 1 < lost else (f"event {lost} was", "it")
 
 
-def _assemble(project: Project, every: Histories, end: str) -> tuple[bytes, tuple[RawBatch, ...]]:
-    """Return the log that has the history up to a chain value, and its batches.
+def _assemble(project: Project, every: Histories, end: str) -> tuple[list[RawBatch], bytes]:
+    """Return the batches of the history up to a chain value, and the log that has it.
 
     Raises:
         DamagedLedgerError: A text in it is missing without a redaction.
@@ -178,12 +157,12 @@ def _assemble(project: Project, every: Histories, end: str) -> tuple[bytes, tupl
     elsewhere = {id_ for link in every.links.values() for id_ in redaction.redacted_ids(link.batch)}
     erased = [(seq, id_) for batch in batches for seq, id_ in redaction.find_erased(batch) if id_ not in redacted]
     if problems := redaction.find_unexplained(erased, elsewhere):
-        raise RepairableLedgerError(str(problems[0]), "give another copy")
+        raise errors.DamagedLedgerError(problems[:1], "give another copy")
     if missing := dict.fromkeys(id_ for _, id_ in erased):
         # The redaction is an event of another history; without one here, the text would count as damaged.
         batches.append(frame_import([events.EventRedacted(id_, REASON) for id_ in missing], batches[-1].position))
         data += batches[-1].raw
-    return bytes(data), tuple(batches)
+    return batches, bytes(data)
 
 
 def frame_import(events: Iterable[events.Event], end: Position) -> RawBatch:
@@ -192,17 +171,19 @@ def frame_import(events: Iterable[events.Event], end: Position) -> RawBatch:
     return frame([encode(event) for event in events], Stamp(end, at, BY, new_id, clock.new_salt))
 
 
-def put_back(project: Project, repair: Repair, seen: tuple[int, int, int] | None) -> list[str]:
-    """Put the whole log in place of the damaged one, which ``identify_log`` saw; return what was set aside."""
+def put_back(
+    project: Project, batches: Sequence[RawBatch], data: bytes, seen: tuple[int, int, int] | None
+) -> list[str]:
+    """Put a whole log in place of the damaged one, which ``identify_log`` saw; return what was set aside."""
     at = clock.utc_now().at
     checkpoints.clear(project.ledger)
-    aside = histories.replace_log(project.ledger, repair.data, repair.batches[-1].position, at, seen)
+    aside = histories.replace_log(project.ledger, data, batches[-1].position, at, seen)
     checkpoints.clear(project.ledger)
     paths = [] if aside is None else [aside]
     with suppress(errors.BadInputError):
         stamp = read_stamp(read_legacy(playbook_file.read_bytes(project.playbook) or b"", PLAYBOOK_NAME).stamp)
         # A file that shows another history would pass for a manual edit of this one.
-        if stamp is not None and stamp not in {(batch.last, batch.chain) for batch in repair.batches}:
+        if stamp is not None and stamp not in {(batch.last, batch.chain) for batch in batches}:
             paths.append(playbook_file.set_aside(project, at))
             project.playbook.unlink(missing_ok=True)
     return list(map(str, paths))
@@ -232,7 +213,6 @@ class ImportedLedger:
         known: How many batches this ledger has already.
         ignored: What has no effect, with the name that it has there, and why.
         masked: How many texts had a secret in them.
-        erased_there: Ids of events whose text was redacted there.
         redacted: How many texts were erased here, because they were redacted there.
         unproven: How many lines of both were left out, because no chain proves them.
         repaired: Up to which event the project's own log was put together again; None where it was whole.
@@ -250,7 +230,6 @@ class ImportedLedger:
     known: int = 0
     ignored: list[dict[str, str]] = attrs.field(factory=list)
     masked: int = 0
-    erased_there: list[str] = attrs.field(factory=list)
     redacted: int = 0
     unproven: int = 0
     repaired: int | None = None
@@ -279,40 +258,34 @@ def import_ledger(project: Project, source: str, *, dry_run: bool, accept_loss: 
         DamagedLedgerError: The project's own ledger is damaged, and no copy has what it lacks.
         TallybookError: The ledger could not be written.
     """
-    log, own_log = open_log(project), open_own_log(project)
+    log = open_log(project)
     seen = histories.identify_log(project.ledger)
     every = Histories()
     add_own(project, every)
     # The own file is read once, so that its lines are counted once; it may be missing.
     if not source or source.startswith(_GIT) or _find_file(source) != Path(os.path.realpath(log.path)):
         add_source(project, source, every)
-    repair = None
+    done = ImportedLedger()
     try:
-        own = tuple(own_log.read())
+        own = list(open_own_log(project).read())
     except errors.DamagedLedgerError as error:
-        repair = plan_repair(project, every, error, accept_loss=accept_loss)
-        own = repair.batches
-    done = ImportedLedger(unproven=len(every.unproven))
-    if repair is not None:
-        done.repaired, done.lost = repair.batches[-1].last, repair.lost
+        own, data, done.lost = plan_repair(project, every, error, accept_loss=accept_loss)
+        done.repaired = own[-1].last
         done.tracked = log.path if git.is_tracked(log.path) else None
-    if not dry_run:
-        if repair is not None:
-            done.aside += put_back(project, repair, seen)
-        # The spool and a manual edit are events before those of the other ledger.
-        recording.write(project, [], begin=True)
-        own = ()
-    with closing(open_log(project)) as log:
-        if dry_run:
-            _land(log, own, every, done)
-        else:
-            with log.transaction() as tx:
-                _land(log, tuple((log.own if has_book(log) else tx).read()), every, done)
-                for batch in done.batches:
-                    tx.append_framed(batch)
-    if not dry_run:
-        done.redacted = _redact(project, done.erased_there, every)
-        recording.write(project, [])
+        if not dry_run:
+            done.aside += put_back(project, own, data, seen)
+    done.unproven = len(every.unproven)
+    if dry_run:
+        _land(open_log(project), own, every, done)
+        return done
+    # The spool and a manual edit are events before those of the other ledger.
+    recording.write(project, [], begin=True)
+    with closing(open_log(project)) as log, log.transaction() as tx:
+        _land(log, list((log.own if has_book(log) else tx).read()), every, done)
+        for batch in done.batches:
+            tx.append_framed(batch)
+    done.redacted = _redact(project, every)
+    recording.write(project, [])
     return done
 
 
@@ -320,20 +293,30 @@ def _land(log: JsonlLog, own: Sequence[RawBatch], every: Histories, done: Import
     here = {batch.chain for batch in own}
     paths = [[link.batch for link in every.trace_path(chain)] for chain in every.find_ends() if chain not in here]
     result = Landing(log, own, done)
+    before = dict(result.entries)
     # In a book the seeds are joined to its entries.
-    trial = Landing(log, own, ImportedLedger())
-    doubled = Counter() if has_book(log) else _find_doubled(trial, own, paths)
-    own_counts = {(name, field): getattr(result.entries[name], field) for name, _ in doubled for field in _COUNTING}
-    result.add_counts({place: -count for place, count in own_counts.items()})
+    seeds = Counter() if has_book(log) else _find_seeds(own, paths, before)
+    counts = {(name, field): getattr(before[name], field) for name, _ in seeds for field in _COUNTING}
+    # Counted from nothing, so that only what was pruned there is pruned here, and what is counted shows what came.
+    result.add_counts({place: -count for place, count in counts.items()})
+    begun = len(done.batches)
     for path in paths:
         result.land(path)
-    result.add_counts({place: count - doubled[place] for place, count in own_counts.items()})
+    if len(done.batches) == begun:
+        done.batches.clear()
+        return
+    brought: Counter[tuple[str, str]] = Counter()
+    for entry, field in product(result.entries.values(), _COUNTING):
+        if (entry.name, field) in counts or entry.name not in before:
+            brought[entry.text, field] += getattr(entry, field)
+    doubled = seeds & Counter({(name, field): brought[before[name].text, field] for name, field in seeds})
+    result.add_counts({place: count - doubled[place] for place, count in counts.items()})
 
 
-def _find_doubled(
-    trial: Landing, own: Sequence[RawBatch], paths: Sequence[Sequence[RawBatch]]
+def _find_seeds(
+    own: Sequence[RawBatch], paths: Sequence[Sequence[RawBatch]], entries: Mapping[str, events.Entry]
 ) -> Counter[tuple[str, str]]:
-    """Return what of the counts of seeds the ratings in other histories bring as well: name and rating → count.
+    """Return the counts of seeds that ratings in other histories may bring as well: name and rating → count.
 
     A ledger that is lost leaves its counts in ``playbook.json``, which the next ledger adopts.
     """
@@ -349,42 +332,32 @@ def _find_doubled(
             elif isinstance(event, events.PointEdited) and record.by.rater == BY["rater"]:
                 # An earlier import took off what it brought.
                 seeds[event.name, field] += getattr(event, field) - getattr(event, f"{field}_before")
-    before = dict(trial.entries)
+    there: list[Any] = [event for path in paths for batch in decode(path) for event in batch.events]
+    texts = {event.text for event in there if isinstance(event, events.TEXT_GIVERS)}
     # The smaller of two counts, where it is above zero.
-    seeds &= Counter(
-        {(entry.name, field): getattr(entry, field) for entry, field in product(before.values(), _COUNTING)}
+    return seeds & Counter(
+        {
+            (entry.name, field): getattr(entry, field)
+            for entry, field in product(entries.values(), _COUNTING)
+            if entry.text in texts
+        }
     )
-    if not seeds:
-        return seeds
-    names = {name for name, _ in seeds}
-    trial.add_counts({(name, field): -getattr(before[name], field) for name in names for field in _COUNTING})
-    for path in paths:
-        trial.land(path)
-    brought: Counter[tuple[str, str]] = Counter()
-    for entry, field in product(trial.entries.values(), _COUNTING):
-        if entry.name in names or entry.name not in before:
-            brought[entry.text, field] += getattr(entry, field)
-    return seeds & Counter({(name, field): brought[before[name].text, field] for name, field in seeds})
 
 
-def _redact(project: Project, ids: Sequence[str], every: Histories) -> int:
+def _redact(project: Project, every: Histories) -> int:
     """Erase here the texts that were redacted in another history; return of how many events."""
-    redacted = {id_ for link in every.links.values() for id_ in redaction.redacted_ids(link.batch)}
-    # A log that was put together lacks such a text already: other events and what was set aside may have it still.
-    former = [record for batch in decode(every.former) for record in batch.records if record.id in redacted]
-    if not ids and not former:
+    ids = {id_ for link in every.links.values() for id_ in redaction.redacted_ids(link.batch)}
+    if not ids:
         return 0
+    batches = decode(open_log(project).read())
+    texts = {record.id: {*texts_of(record.event).values()} for batch in batches for record in batch.records}
+    here = [id_ for id_ in texts if id_ in ids and texts[id_] - {None, "", REDACTED}]
+    targets = [redacting.RedactionTarget(event=id_) for id_ in here]
+    # A log that was put together lacks such a text already: other events and what was set aside may have it still.
+    former = [record for batch in decode(every.former) for record in batch.records if record.id in ids - {*here}]
+    words = {text for record in former for text in texts_of(record.event).values() if text}
+    targets += [redacting.RedactionTarget(text=text) for text in sorted(words)]
     erased: set[str] = set()
-    # Also where only an interrupted first sync left a copy of a book.
-    if copy_names(project.ledger):
-        erased.update(redacting.redact_linked(project, ids, BY) if ids else ())
-        ids = ()
-    records = (record for batch in decode(open_log(project).read()) for record in batch.records)
-    here = {record.id for record in records if {*texts_of(record.event).values()} - {None, "", REDACTED}}
-    targets = [redacting.RedactionTarget(event=id_) for id_ in ids if id_ in here]
-    former = [record for record in former if record.id not in here]
-    texts = {text for record in former for text in texts_of(record.event).values() if text}
-    targets += [redacting.RedactionTarget(text=text) for text in sorted(texts)]
     for target in targets:
         # An equal text goes with the first one, and one that is too short is searched for nowhere else.
         if target.event not in erased:
@@ -611,7 +584,6 @@ class Landing:
         for batch in decode(history):
             self._check_frontier(batch)
             sent = reader.read(batch)
-            self._done.erased_there += [event.id for event in batch.events if isinstance(event, events.EventRedacted)]
             if not self._ids.isdisjoint(sent.ids):
                 self._done.known += 1
                 continue
