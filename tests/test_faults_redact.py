@@ -123,7 +123,7 @@ def test_a_read_only_project_is_not_changed(tmp_path: Path, capsys: pytest.Captu
 WRITER = """
 import sys
 from pathlib import Path
-from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.writing import commands
 from tallybook.projections.surfaces.workspace.project import Project
 
 project, worker = Project(Path(sys.argv[1])), sys.argv[2]
