@@ -78,7 +78,6 @@ def test_a_reader_that_closes_the_pipe_is_no_error(here: Project, words: list[st
     assert 0 == process.returncode
 
 
-@pytest.mark.skipif(os.name != "posix", reason="there is no shell that closes a stream")
 @pytest.mark.parametrize(
     ("closed", "code", "out", "err"),
     [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,6 @@ import pytest
 from helpers.git_repositories import git
 from helpers.shared_clones import Machine, make_clones
 from helpers.transcripts import Script
-
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="terminals are made on POSIX")
 
 INSIDE = {"CLAUDECODE": "1"}
 

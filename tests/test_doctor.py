@@ -13,7 +13,7 @@ import pytest
 
 from helpers.agent_settings import CLAUDE
 from helpers.commands import ROOT, run, run_unprivileged
-from helpers.doctor import examine, file_states, levels, lines_of, posix
+from helpers.doctor import examine, file_states, levels, lines_of
 from helpers.events import HUMAN
 from helpers.ledger_files import held
 from helpers.transcripts import Client, Script, asked_for, choose, kept
@@ -66,7 +66,6 @@ def test_nothing_is_changed(here: Project) -> None:
     assert before == file_states(here.root)
 
 
-@posix
 @pytest.mark.parametrize("closed", [".claude"])
 def test_a_project_that_may_not_be_read_says_so(here: Project, closed: str) -> None:
     """A folder that is closed to the user is told in one line, with exit code 1."""
@@ -77,7 +76,6 @@ def test_a_project_that_may_not_be_read_says_so(here: Project, closed: str) -> N
     assert [f"{what}; ask its owner for access, or put a folder in its place"] == lines
 
 
-@posix
 def test_a_file_that_may_not_be_read_is_named_with_the_right_that_lacks(here: Project) -> None:
     """A command asks for the right to read, and doctor does not say that the ledger may be read."""
     here.playbook.chmod(0o000)
@@ -153,7 +151,6 @@ FAULTS: dict[str, tuple[Callable[[Project], object], str, str, str, bool]] = {
 """Name → what makes the fault, the check that names it, level, a part of the message, and whether `replay` fixes it."""
 
 
-@posix
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_named_by_its_check_with_its_fix(here: Project, fault: str) -> None:
     """Damage costs exit code 3, what is bad 1, and a note nothing; what `replay` fixes is gone after it."""
@@ -297,7 +294,6 @@ def test_a_missing_program_is_bad(here: Project, on_path: Path) -> None:
     assert [f"run `{tool_command()}`"] == [fix for level, _, fix in hook_findings(here) if level == "bad"]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there the installed command is the hook")
 @pytest.mark.parametrize("gone", ["python3", "tallybook/hook.py"])
 @pytest.mark.usefixtures("_installed")
 def test_a_missing_python_is_named(here: Project, on_path: Path, tmp_path: Path, installed_in: Path, gone: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 import json
-import os
 from pathlib import Path
 import shutil
 import subprocess
@@ -100,7 +99,6 @@ def test_a_hook_at_a_long_ledger_without_caches_gives_the_playbook(
 # A long ledger where no cache folder can be used: every command and hook works without one.
 
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="plants what only POSIX has")
 TEXT = "Test the edges"
 QUESTIONS = (("show",), ("why", "kpt_003"), ("log",), ("score",), ("doctor",))
 WRITING = (("rate", "kpt_001", "helpful"), ("replay",), ("show",))

@@ -19,7 +19,6 @@ from faults.scenes import here, three_entries, why_not
 from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, EXIT_NOT_WRITTEN
 from tallybook.projections.surfaces.workspace.project import Project
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="plants what only POSIX has")
 LOG = "ledger/events.jsonl"
 KEPT = (LOG, "ledger/head", "ledger/lock")
 WRITING = (("add", "more"), ("rate", "kpt_001", "helpful"), ("replay",))

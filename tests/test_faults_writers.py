@@ -26,7 +26,6 @@ from tallybook.ledger.verification import verify
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import commands
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="stops and kills processes as POSIX does")
 RATING = '{"evaluations":[{"name":"kpt_001","rating":"helpful"}]}'
 NOTHING = {"lost": 0, "doubled": 0, "believed": 0, "damaged": 0}
 HOLDER = """

@@ -385,7 +385,6 @@ def test_a_redaction_clears_every_cache_of_the_ledger_and_its_copies(here: Proje
     assert [False, False, True] == [path.exists() for path in (own, copied, caches_of(other.ledger) / "file")]
 
 
-@pytest.mark.skipif(os.name != "posix", reason="this system has other rights")
 def test_a_redaction_clears_a_cache_that_is_no_longer_used(here: Project) -> None:
     """A cache folder that was made readable to others since still holds the text, and is cleared."""
     own = caches_of(here.ledger)

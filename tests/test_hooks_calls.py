@@ -64,7 +64,6 @@ def test_a_doubled_installation_tells_once(here: Project, *, marked: bool) -> No
     assert 2 == len(events(here, PlaybookInjected))
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="holds the lock with flock")
 def test_a_held_ledger_delays_no_session(here: Project) -> None:
     """While another process holds the lock, events wait in the spool; the next command appends them once."""
     with held(here):

@@ -51,7 +51,6 @@ def on_a_terminal(*words: str, typed: str) -> str:
     return shown.decode().replace("\r\n", "\n")
 
 
-@pytest.mark.skipif(os.name != "posix", reason="this system has no such terminals")
 @pytest.mark.parametrize(("typed", "then"), [("y\n", ["claude", "codex"]), ("\n", ["claude"])])
 def test_a_person_is_asked_once(project: Path, typed: str, then: list[str]) -> None:
     """On a terminal, after Claude Code's installation and not in a dry run; the default is no."""

@@ -165,7 +165,6 @@ def test_what_calls_something_else_is_no_call(line: str) -> None:
     assert call_of(line) is None
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there the installed command is the hook")
 def test_what_is_written_is_known_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, installed_in: Path) -> None:
     """It starts this interpreter on the installed package, whatever their paths have in them."""
     python = tmp_path / 'it\'s $HOME `x` \\ "py"' / "python3"
@@ -175,7 +174,6 @@ def test_what_is_written_is_known_again(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert (str(python), str(installed_in), True) == (call.python, call.folder, call.is_plain)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there the installed command is the hook")
 def test_the_line_never_changes(monkeypatch: pytest.MonkeyPatch, installed_in: Path) -> None:
     """Agents ask people to trust a hook by its exact command line, so an upgrade must not change it."""
     monkeypatch.setattr(sys, "executable", "/x/python3")

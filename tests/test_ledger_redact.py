@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 import json
-import os
 from pathlib import Path
 from random import Random
 import re
@@ -219,7 +218,6 @@ def test_only_the_redacted_sealed_range_is_erased(log: JsonlLog) -> None:
     assert ((), [ids[1]]) == (verify(log).problems, [id_ for batch in log.read() for _, id_ in find_erased(batch)])
 
 
-@pytest.mark.skipif(os.name != "posix", reason="links are made on POSIX")
 def test_a_linked_quarantine_is_left_alone(log: JsonlLog, tmp_path: Path) -> None:
     """Nothing is overwritten at a link's target."""
     seal = sealed(log, TORN)

@@ -222,7 +222,6 @@ def test_what_a_client_comes_to_nothing_with_is_a_failure(stand_in: Callable[[st
     assert is_sent == ("the prompt" in client.asked[-1]["prompt"])
 
 
-@pytest.mark.skipif(os.name != "posix", reason="this system has no groups of processes")
 def test_a_client_that_hangs_ends_with_all_that_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process that it starts in its turn is ended, too, and the cost is what was expected."""
     script = tmp_path / "gemini"

@@ -344,7 +344,6 @@ def test_what_is_sent_is_what_was_said(chosen: Project, agent: Any, client: Clie
     assert 2 == len(events(chosen, PointCited))
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="a process's memory is asked for as POSIX has it")
 def test_a_transcript_of_50_mb_is_worked_off_in_little_memory(chosen: Project, client: Client) -> None:
     """Piece by piece, each as much as is asked at a time: all of it, and none of it kept."""
     script = Script(Path.home() / ".claude" / "projects" / "-home-me-shop" / "big.jsonl", "big")

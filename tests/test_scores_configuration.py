@@ -330,9 +330,6 @@ def test_any_file_can_be_read(tmp_path: Path, lines: list[bytes], packed: bool) 
         assert isinstance(part, Problem) or json.dumps(part.value)
 
 
-posix_alone = pytest.mark.skipif(sys.platform == "win32", reason="holds the lock with flock")
-
-
 @pytest.fixture
 def crowd(project: Path) -> Project:
     """Return a project whose ledger exists."""
@@ -354,7 +351,6 @@ def expected(project: Path, objects: Sequence[Any]) -> list[str]:
     return bodies(other)
 
 
-@posix_alone
 def test_a_held_lock_delays_no_call(crowd: Project, tmp_path: Path) -> None:
     """A small call is spooled; the next command that writes records it, once, each object unchanged at its moment."""
     timed: list[dict[str, Any]] = [
@@ -377,7 +373,6 @@ def test_a_held_lock_delays_no_call(crowd: Project, tmp_path: Path) -> None:
     assert {"quick", "x" * 9_000} <= {text for row in found for text in row.get("free", {}).values()}
 
 
-@posix_alone
 def test_a_long_call_waits_in_the_spool_as_well(
     crowd: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

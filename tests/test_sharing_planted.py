@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 import shutil
-import sys
 import time
 
 import pytest
@@ -14,8 +13,6 @@ from helpers.git_repositories import git, make_remote
 from helpers.hook_calls import START, call
 from helpers.shared_clones import Machine, make_clones, share_all
 from helpers.shared_machines import Team
-
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="plants links and shell commands")
 
 
 def _plant_configuration(machine: Machine, proof: Path) -> None:

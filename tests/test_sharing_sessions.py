@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 import json
 import os
 from pathlib import Path
-import sys
 import time
 
 import pytest
@@ -14,8 +13,6 @@ import pytest
 from helpers.git_repositories import git
 from helpers.shared_clones import Machine, make_clones, share_all, wait_until
 from tallybook.projections.surfaces.hooks import sync_results
-
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="uses terminals of POSIX")
 
 DAY_US = 24 * 3600 * 1_000_000
 

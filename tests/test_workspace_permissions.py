@@ -20,8 +20,6 @@ from helpers.ledger_files import IS_ROOT, held
 from tallybook.projections.surfaces.workspace.project import Project, find_project
 from tallybook.projections.surfaces.writing import commands
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="this system has other permissions and other links")
-
 GROUP = 54_321
 
 FOLDERS = ("ledger", "ledger/quarantine", "ledger/spool")

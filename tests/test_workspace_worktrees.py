@@ -183,7 +183,6 @@ def test_outside_of_a_repository_the_old_rules_apply(
     assert inner == find_project().root
 
 
-@pytest.mark.skipif(os.name != "posix", reason="nobody stands in a folder that is gone here")
 def test_a_deleted_current_folder_is_reported(base: Path, finder: Finder) -> None:
     """The error appears only if the folder matters."""
     finder(base / "gone")
@@ -218,7 +217,6 @@ PLANTED: dict[str, Callable[[Path, Path], object]] = {
 }
 
 
-@pytest.mark.skipif(os.name != "posix", reason="this system has other links and pipes")
 @pytest.mark.parametrize("plant", PLANTED.values(), ids=PLANTED)
 def test_a_git_file_unknown_to_its_repository_leads_nowhere(
     linked: Path, base: Path, finder: Finder, plant: Callable[[Path, Path], object]

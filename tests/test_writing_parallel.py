@@ -164,7 +164,6 @@ def test_many_may_begin_at_once(project: Path, key_points: list[Any]) -> None:
     assert [] == edits(here)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="holds the lock with flock")
 @pytest.mark.parametrize("key_points", [NAMED, UNNAMED], ids=["named", "unnamed"])
 def test_a_rating_waits_while_another_process_imports_the_old_file(project: Path, key_points: list[Any]) -> None:
     """A rating of a legacy entry is spooled although the ledger does not have the entry yet, and then counts once."""

@@ -7,7 +7,6 @@ from contextlib import nullcontext
 import copy
 import json
 from pathlib import Path
-import sys
 import time
 from typing import Any
 
@@ -73,9 +72,6 @@ def test_an_event_is_recorded_although_the_file_cannot_be_rendered(
     assert before == here.playbook.read_bytes()
     write(here)
     assert ["a", "b"] == [kp["text"] for kp in read(here)["key_points"]]
-
-
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="holds the lock with flock")
 
 
 @pytest.fixture

@@ -195,7 +195,6 @@ def words(named: Project, *more: str) -> list[str]:
     return ["--project", str(named.root), "redact", "--text", "with", "--reason", "a slip", *more]
 
 
-@pytest.mark.skipif(os.name != "posix", reason="terminals are made on POSIX")
 @pytest.mark.parametrize(("answer", "code"), [("n", EXIT_NO), ("", EXIT_NO), ("y", 0)])
 def test_a_terminal_lists_the_events_and_asks(named: Project, answer: str, code: int) -> None:
     """Each event and its text are listed before the question, and only a yes redacts them."""
@@ -371,7 +370,6 @@ def test_a_planted_pending_file_has_no_effect(here: Project, tmp_path: Path) -> 
     assert [] == holding(here)
 
 
-@pytest.mark.skipif(os.name != "posix", reason="hard links are planted on POSIX")
 def test_a_hard_link_in_place_of_a_pending_file_is_left_intact(here: Project) -> None:
     """A file of someone else's that was linked in place of a finished one is not overwritten."""
     other = here.root / "notes.md"
@@ -396,7 +394,6 @@ def test_checkouts_in_the_agents_folder_are_left_out(here: Project) -> None:
     assert [TOLD, TOLD] == [path.read_text() for path in (inside, beside)]
 
 
-@pytest.mark.skipif(os.name != "posix", reason="links and pipes are made on POSIX")
 def test_no_link_is_followed_out_of_the_folder(here: Project, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Links out are named as not searched, inner ones are searched at their target, and a pipe is skipped."""
     out = tmp_path_factory.mktemp("out")

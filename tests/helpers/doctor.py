@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-
-import pytest
 
 from helpers.commands import Answer
 from tallybook.projections.surfaces.cli.doctor import CHECKS, Finding, run_checks
 from tallybook.projections.surfaces.workspace.project import Project
-
-posix = pytest.mark.skipif(os.name != "posix", reason="modes, links and flock as on POSIX")
 
 
 def examine(project: Project) -> list[Finding]:
