@@ -18,7 +18,7 @@ _TESTS: Final = str(Path(__file__).resolve().parent)
 if _TESTS not in sys.path:
     sys.path.insert(0, _TESTS)
 
-from helpers.sharing_runs import NAMES, STEPS, memory_folder, open_engines, run_history  # noqa: E402 - the path comes first
+from helpers.sharing_histories import HISTORY_STEPS, NAMES, memory_folder, open_engines, run_history  # noqa: E402 - the path comes first
 
 COUNT: Final = 20_000
 _PIECE: Final = 50
@@ -43,7 +43,7 @@ def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.sharing_laws", description="Try the laws of sharing.")
     parser.add_argument("count", nargs="?", type=int, default=COUNT, help="how many histories")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--steps", type=int, default=STEPS, help="how many steps a history has")
+    parser.add_argument("--steps", type=int, default=HISTORY_STEPS, help="how many steps a history has")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="how many run at the same time")
     parser.add_argument("--engine", choices=NAMES, default="memory", help="what holds the book")
     given = parser.parse_args(words)

@@ -15,7 +15,7 @@ import pytest
 from helpers.agent_payloads import at, kinds, observe, place_transcripts, recorded_payloads, shape_of
 from helpers.events import HUMAN, give
 from helpers.hook_calls import call, call_hook, events, here, set_to
-from helpers.json_values import JSON
+from helpers.reference_model import JSON
 from helpers.sweep import slice_of
 from tallybook.ledger.events import PlaybookInjected, PointCited, ReflectionRequested
 from tallybook.ledger.verification import verify

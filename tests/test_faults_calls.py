@@ -2,22 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 import errno
 import json
 import os
 from pathlib import Path
+import shutil
 import signal
+import subprocess
+import sys
 
 import pytest
 
 from faults.at_calls import BROKEN, Trial, errors, facts, go_on, kills, some, unclear
-from faults.scenes import CHANGING, SCENES, SHORT, Answer, Fault, Scene, run, three_entries, why_not
-from helpers.events import HUMAN
+from faults.scenes import (
+    CHANGING,
+    PRIVATE,
+    REDACTING,
+    ROOT,
+    SCENES,
+    SHORT,
+    TOLD,
+    Answer,
+    Fault,
+    Scene,
+    run,
+    three_entries,
+    why_not,
+    with_secret,
+)
+from helpers.events import HUMAN, list_events
 from helpers.sweep import slice_of
 from tallybook.ledger.errors import EXIT_NOT_WRITTEN
+from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import commands
+from tallybook.projections.surfaces.writing.redact import RedactionTarget, redact
 
 KILLS = slice_of(4, 1)
 FAILURES = slice_of(6, 2)
@@ -138,3 +159,188 @@ def test_a_replay_that_cannot_write_its_file_is_a_failure(tmp_path: Path) -> Non
     outcomes = [trial.suffer(Fault(*call, "ENOSPC")) for call in looks]
     assert [] == [(str(outcome.fault), outcome.problems) for outcome in outcomes if outcome.problems]
     assert EXIT_NOT_WRITTEN in {outcome.answer.code for outcome in outcomes}
+
+
+# A redaction that is raced by writers, meets files that cannot change, or was not finished.
+
+
+def holding(project: Project) -> list[Path]:
+    """Return the files in the agent's folder that hold the secret."""
+    files = (path for path in project.claude.rglob("*") if path.is_file() and not path.is_symlink())
+    return [path for path in files if PRIVATE.encode() in path.read_bytes()]
+
+
+def shown(project: Project) -> list[tuple[str, int]]:
+    """Return the playbook, without texts that hold the secret or were redacted."""
+    entries = commands.show(project)["key_points"]
+    texts = [("" if PRIVATE in entry["text"] else entry["text"].replace("[redacted]", "")) for entry in entries]
+    return [(text, entry["helpful"]) for text, entry in zip(texts, entries, strict=True)]
+
+
+def assert_recovers(project: Project, what: object, before: list[tuple[str, int]], *, done: bool) -> None:
+    """Check that the ledger is whole, the next writer finishes a noted redaction, and another attempt succeeds.
+
+    Args:
+        project: The project of the interrupted redaction.
+        what: The fault, for the message.
+        before: The playbook before it.
+        done: Whether the command reported success.
+    """
+    verdict = commands.verify_and_fold(project)[0]
+    assert () == verdict.problems, what
+    assert before == shown(project), what
+    noted = (project.ledger / "erasing").exists()
+    said = any(row["kind"] == "event.redacted" for row in list_events(project))
+    assert noted == any("not finished" in note for note in verdict.notes), what
+    assert not noted or PRIVATE not in json.dumps(commands.show(project)), what
+    commands.rate(project, "kpt_001", "neutral", HUMAN)
+    if noted or said or done:
+        # Only a killed process's own file may be left, where it had no name that anybody reads yet.
+        assert [] == holding(project), what
+    apply_again(project)
+    assert [] == holding(project), what
+    assert ((), ()) == (commands.verify_and_fold(project)[0].problems, redactions(project)), what
+    assert before == shown(project), what
+    commands.check(project)
+
+
+def redactions(project: Project) -> tuple[str, ...]:
+    """Return the redactions that verify reports: none once they are done."""
+    return tuple(note for note in commands.verify_and_fold(project)[0].notes if "redact" in note)
+
+
+def apply_again(project: Project) -> None:
+    """Redact once more; the error that nothing holds the text is fine as well."""
+    assert main.run(["--project", str(project.root), *REDACTING]) in {0, 1}
+
+
+@contextmanager
+def flagged(flag: str, *places: Path) -> Iterator[None]:
+    """Give files an attribute of the file system for the duration of a block."""
+    named = list(map(str, places))
+    tried = subprocess.run(["chattr", f"+{flag}", *named], capture_output=True, check=False)
+    try:
+        if tried.returncode:
+            pytest.skip("this user or file system cannot set file attributes")
+        yield
+    finally:
+        subprocess.run(["chattr", f"-{flag}", *named], capture_output=True, check=False)
+
+
+needs_chattr = pytest.mark.skipif(shutil.which("chattr") is None, reason="chattr is not installed")
+
+
+@needs_chattr
+def test_an_append_only_log_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The event is recorded, no reader shows the text, the answer lists the log; a writer finishes it later."""
+    project = with_secret(tmp_path)
+    before = shown(project)
+    log = project.ledger / "events.jsonl"
+    with flagged("a", log):
+        for _ in range(2):
+            assert 4 == main.run(["--project", str(project.root), *REDACTING])
+            assert f"not erased: {log}" in capsys.readouterr().out
+        commands.rate(project, "kpt_001", "neutral", HUMAN)
+        assert [log, project.ledger / "erasing"] == sorted(holding(project), reverse=True)
+        # One of the texts has two lines, and one is a sealed range.
+        assert 4 == len(commands.verify_and_fold(project)[0].redacted)
+        assert () == commands.verify_and_fold(project)[0].problems
+        assert PRIVATE not in json.dumps([*list_events(project), commands.show(project)])
+        commands.check(project)
+    assert_recovers(project, "append-only", before, done=True)
+    assert 3 == sum(row["kind"] == "event.redacted" for row in list_events(project))
+
+
+@needs_chattr
+def test_a_read_only_project_is_not_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In a read-only project the dry run finds the text, and the redaction is refused with exit code 4."""
+    project = with_secret(tmp_path)
+    files = {path: path.read_bytes() for path in project.claude.rglob("*") if path.is_file()}
+    with flagged("i", *files, project.ledger, project.claude):
+        assert 0 == main.run(["--project", str(project.root), "redact", "--text", PRIVATE, "--dry-run"])
+        assert 4 == main.run(["--project", str(project.root), *REDACTING])
+    out, err = capsys.readouterr()
+    assert ("would be redacted: event" in out, 1) == (True, err.count("\n"))
+    assert files == {path: path.read_bytes() for path in project.claude.rglob("*") if path.is_file()}
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from tallybook.projections.surfaces.writing import commands
+from tallybook.projections.surfaces.workspace.project import Project
+
+project, worker = Project(Path(sys.argv[1])), sys.argv[2]
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(int(sys.argv[3])):
+    payload = {"new_key_points": [f"{worker} learned {number}"]}
+    payload["evaluations"] = [{"name": "kpt_001", "rating": "helpful"}]
+    commands.record(project, payload, {"rater": "reflector", "session": worker})
+"""
+WRITERS = 8
+ROUNDS = 4
+
+
+def test_a_redacted_text_does_not_return(tmp_path: Path) -> None:
+    """Eight processes add while one redacts repeatedly: no text returns, nothing is lost, and all verifies."""
+    project = three_entries(tmp_path)
+    secrets = [f"{TOLD} number {number} of them" for number in range(ROUNDS)]
+    commands.record(project, {"new_key_points": [*secrets, *("x" * 9_000 + str(n) for n in range(20))]}, HUMAN)
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-B", "-c", WRITER, str(project.root), f"w{worker}", str(ROUNDS)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+        for worker in range(WRITERS)
+    ]
+    for worker in workers:
+        assert worker.stdout is not None
+        assert "ready\n" == worker.stdout.readline()
+    for worker in workers:
+        assert worker.stdin is not None
+        worker.stdin.write("go\n")
+        worker.stdin.flush()
+    for secret in secrets:
+        attempt(project, secret)
+    ended = [(worker.communicate()[1], worker.returncode) for worker in workers]
+    assert [("", 0)] * WRITERS == ended
+    commands.replay(project)
+    attempt(project, PRIVATE)
+    assert [] == holding(project)
+    verdict = commands.verify_and_fold(project)[0]
+    assert ((), ROUNDS) == (verdict.problems, len(verdict.redacted))
+    assert () == redactions(project)
+    commands.check(project)
+    shown_texts = [entry["text"] for entry in commands.show(project)["key_points"]]
+    learned = {f"w{worker} learned {number}" for worker in range(WRITERS) for number in range(ROUNDS)}
+    assert learned <= {*shown_texts}
+    assert (ROUNDS, 1 + WRITERS * ROUNDS) == (shown_texts.count("[redacted]"), shown(project)[0][1])
+
+
+def attempt(project: Project, secret: str) -> None:
+    """Redact until the ledger is not locked; a writer may have erased the text in the meantime."""
+    for _ in range(50):
+        words = ["redact", "--text", secret, "--reason", "it was private", "--yes", "--expect", "1"]
+        if main.run(["--project", str(project.root), *words]) != 4:
+            return
+    pytest.fail("the ledger was held all the while")
+
+
+def test_a_second_redaction_finishes_an_unfinished_one(tmp_path: Path) -> None:
+    """The next redaction erases what an earlier one could not, each with its own reason."""
+    project = with_secret(tmp_path)
+    stuck = project.ledger / "odd.txt"
+    stuck.write_text("\\u0068unter2-of-the-customer")
+    assert 1 == len(redact(project, RedactionTarget(text=PRIVATE), "first", HUMAN).remaining)
+    done = redact(project, RedactionTarget(text="Use type"), "second", HUMAN)
+    assert any(str(stuck) in line for line in done.remaining)
+    stuck.unlink()
+    commands.rate(project, "kpt_001", "neutral", HUMAN)
+    assert ([], ()) == (holding(project), redactions(project))
+    reasons = [row["free"]["reason"] for row in list_events(project) if row["kind"] == "event.redacted"]
+    assert ["first", "first", "first", "second"] == reasons

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 import json
 import os
 from pathlib import Path
+import shutil
+import signal
+import subprocess
+import sys
+import time
 from typing import Any
 
 import attrs
@@ -13,7 +19,8 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.commands import Answer, Run
-from helpers.events import HUMAN
+from helpers.documentation import COMMANDS, examples, section
+from helpers.events import HUMAN, list_events
 from helpers.ledger_codec import sample
 from helpers.memory_log import MemoryLog
 from helpers.reference_model import extraction
@@ -25,10 +32,11 @@ from tallybook.ledger.events import EVENT_TYPES, PointRated
 from tallybook.ledger.records import Author, EventRecord
 from tallybook.ledger.storage import disk
 from tallybook.projections.history.event_rows import EventFilter, row
+from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.history import events as listing
-from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.history import moments, reading, sql
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import commands
+from tallybook.projections.surfaces.writing import commands, curation
 
 READING = (damage, disk, scan, search, verification)
 
@@ -180,3 +188,153 @@ def test_verify_reads_the_log_once(changed: Project, run: Run, monkeypatch: pyte
         monkeypatch.setattr(module, "read_at", counting)
     assert 0 == run("--project", str(changed.root), "verify").code
     assert 1.0 <= sum(sizes) / log.stat().st_size < 1.2
+
+
+# One query over the verified ledger and its views, without access to anything else; and other tools on the file.
+
+
+COUNTING = "WITH RECURSIVE t(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM t)"
+PERSON = {"rater": "human", "session": "s1"}
+TEXT = 'a "quoted"\ttext, 🎉, \x00 and \u2028 ' + "x" * 30_000
+"""Longer than a line of the ledger may be, so that it is continued on others."""
+
+
+@pytest.fixture
+def queried(project: Path) -> Project:
+    """Return a project with a pruned entry, one whose rating was undone, and one with a long text."""
+    place = Project(project)
+    commands.record(place, extraction(new=["Use type hints", "Mock the clock", TEXT]), PERSON)
+    commands.record(place, extraction(*[("kpt_001", "harmful")] * 3), {"rater": "reflector", "session": "s2"})
+    commands.rate(place, "kpt_002", "helpful", {"rater": "agent"})
+    curation.undo(place, None, None, "misread", PERSON)
+    return place
+
+
+def ask(project: Project, query: str, when: str | None = None) -> list[tuple[Any, ...]]:
+    """Return the rows that a query answers."""
+    _, *rows = sql.query(project, query, moments.find(project, when) if when else None)
+    return rows
+
+
+def test_every_event_is_a_row(queried: Project) -> None:
+    """Rows are in the order of `log`, with author, content, whole texts and JSON; undone events are marked."""
+    logged = list(list_events(queried))
+    rows = ask(queried, "SELECT seq, id, kind, v, rater, session, body, free FROM events ORDER BY seq")
+    assert [
+        (
+            *map(row.get, ("seq", "id", "kind", "v")),
+            *map(row["by"].get, ("rater", "session")),
+            row["body"],
+            row.get("free"),
+        )
+        for row in logged
+    ] == rows
+    assert [(row["at"],) for row in logged] == ask(queried, "SELECT at FROM events ORDER BY seq")
+    assert [("point.rated",), ("playbook.updated",)] == ask(queried, "SELECT kind FROM events WHERE void ORDER BY seq")
+
+
+@pytest.mark.parametrize("table", [*sql.COLUMNS, *sql.VIEWS])
+def test_every_table_is_described(queried: Project, table: str) -> None:
+    """SQLite's own list names every table, and table_info its columns; the reference names each table."""
+    assert (table,) in ask(queried, "SELECT name FROM sqlite_master")
+    described = [row[1] for row in ask(queried, f"PRAGMA table_info({table})")]
+    assert list(sql.COLUMNS.get(table, described)) == described
+    assert f"`{table}`" in section(COMMANDS, "SQL")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT readfile('{file}')",
+        "SELECT load_extension('{file}')",
+        "SELECT length(zeroblob(1000000000))",
+        "SELECT length(randomblob(1000000000))",
+        "ATTACH '{file}.db' AS other",
+        "VACUUM INTO '{file}.db'",
+        "PRAGMA journal_mode = DELETE",
+        "PRAGMA temp_store_directory = '/'",
+        "DELETE FROM events",
+        "CREATE TABLE mine (i INT)",
+        "INSERT INTO points (name) VALUES ('x')",
+        "SELECT 1; SELECT 2",
+        "",
+        "selct 1",
+        "SELECT json('stop')",
+        "SELECT '\x00' FROM",
+    ],
+)
+def test_a_statement_other_than_a_query_is_refused(
+    queried: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str], query: str
+) -> None:
+    """A file, address, setting, write, second statement or mistake gets one line and exit 2, and leaves no trace."""
+    file = tmp_path / "secret.txt"
+    file.write_text("a,b\nsecret,1\n", encoding="utf-8")
+    before = sorted(tmp_path.rglob("*"))
+    assert 2 == main.run(["sql", query.format(file=file)])
+    printed = capsys.readouterr()
+    assert ("", 1) == (printed.out, printed.err.count("\n"))
+    assert printed.err.startswith("tallybook: the query: ")
+    assert "secret," not in printed.err
+    assert before == sorted(tmp_path.rglob("*"))
+    assert queried.playbook.exists()
+
+
+@pytest.mark.parametrize("query", [f"{COUNTING} SELECT max(i) FROM t"])
+def test_an_endless_query_is_ended(queried: Project, monkeypatch: pytest.MonkeyPatch, query: str) -> None:
+    """A query that does not end by itself is refused after the limit."""
+    monkeypatch.setattr(sql, "LIMIT_S", 0.05)
+    with pytest.raises(BadInputError, match=r"the query: takes longer than 0\.05 seconds; ask for less"):
+        ask(queried, query)
+
+
+def test_an_interrupted_query_ends_like_any_command(queried: Project) -> None:
+    """Ctrl-C during a query exits with 130 and one line."""
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "tallybook", "--project", queried.root, "sql", f"{COUNTING} SELECT max(i) FROM t"],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stderr is not None
+        # Long enough for any machine to be in the query; an interrupt before it has the same answer.
+        time.sleep(1.5)
+        process.send_signal(signal.SIGINT)
+        assert "tallybook: interrupted\n" == process.stderr.read()
+    assert 130 == process.returncode
+
+
+# Other tools on the file itself
+
+
+def documented(begins: str) -> list[str]:
+    """Return the documented commands that begin with a word, as arguments of a shell."""
+    blocks = "\n".join(block.code for block in examples("sh")).replace("\\\n", "")
+    return [line for line in blocks.splitlines() if line.startswith(f"{begins} ")]
+
+
+def lines_of(command: str, cwd: Path) -> Sequence[str]:
+    """Return the lines that a documented command prints, which must succeed."""
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, cwd=cwd)
+    assert ("", 0) == (done.stderr, done.returncode)
+    return done.stdout.removesuffix("\n").split("\n")
+
+
+@pytest.fixture
+def worn(queried: Project) -> Project:
+    """Return the project with a redacted text, and with sealed bytes in its ledger that are not JSON."""
+    assert 0 == main.run(["redact", "2", "--reason", "a name"])
+    with (queried.ledger / "events.jsonl").open("ab") as file:
+        file.write(b'{"crc":"0000' + b"\x00" * 5000 + b"\n" + b"\xff" * 10)
+    commands.add(queried, "learned later", PERSON)
+    assert "log.recovered" in [row["kind"] for row in list_events(queried)]
+    return queried
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
+def test_jq_reads_the_file_as_documented(worn: Project) -> None:
+    """Raw TABs, a redacted text, texts over several lines and sealed bytes do not break it."""
+    counts, texts = documented("jq")
+    rated = [json.loads(line) for line in lines_of(counts, worn.root)]
+    assert [["kpt_001", "harmful"]] * 3 + [["kpt_002", "helpful"]] == rated
+    said = [json.loads(line)["text"] for line in lines_of(texts, worn.root)]
+    assert ["Mock the clock", TEXT, "learned later"] == said

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from helpers.json_values import JSON
 from helpers.ledger_lines import stamp
+from helpers.reference_model import JSON
 from tallybook.ledger import clock
 from tallybook.ledger.codec import encode
 from tallybook.ledger.events import FeedbackRecorded, TelemetryKept

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
+import re
 
+from hypothesis import given
+from hypothesis import strategies as st
 import pytest
 
-from helpers.ledger_lines import batches_of, file_of, forge, raw, stamp
-from helpers.ledger_logs import GROUPS, rated, seal_of
+from helpers.ledger_lines import Read, batches_of, file_of, forge, raw, read, stamp
+from helpers.ledger_logs import BATCHES, GROUPS, LINES, LOG, flips, rated, seal_of, sealed_log
 from tallybook.ledger import scan, search, verification
 from tallybook.ledger.codec import encode
 from tallybook.ledger.errors import Problem
@@ -22,17 +25,17 @@ from tallybook.ledger.storage.head import Head
 from tallybook.ledger.verification import Gap, Verification, survey, verify
 
 RATED = encode(PointRated("kpt_001", "helpful"))
-BATCHES = batches_of(
+RATED_BATCHES = batches_of(
     [encode(LedgerOpened("ledger-1", 1))],
     [encode(PointAdded("kpt_001", "Use type hints")), encode(PlaybookUpdated(1, 0, 0))],
     [RATED],
 )
-LOG = raw(BATCHES)
-LAST = BATCHES[-1].position
+RATED_LOG = raw(RATED_BATCHES)
+LAST = RATED_BATCHES[-1].position
 BODY = '"kind":"point.removed","v":1,"body":{"name":"kpt_001"}'
 ADDED = '"kind":"point.added","v":1,"body":{"name":"kpt_002"}'
 STARRED = '"kind":"point.starred","v":1,"body":{}'
-SHORT = BATCHES[1].position
+SHORT = RATED_BATCHES[1].position
 
 
 @pytest.fixture
@@ -52,7 +55,7 @@ def ledger(tmp_path: Path) -> Callable[..., JsonlLog]:
 
 def followed_by(*batches: RawBatch) -> bytes:
     """Return the log with further batches at its end."""
-    return LOG + raw(batches)
+    return RATED_LOG + raw(batches)
 
 
 def forged(what: str, free: str | None = None, **head: str) -> bytes:
@@ -63,15 +66,15 @@ def forged(what: str, free: str | None = None, **head: str) -> bytes:
 @pytest.mark.parametrize("head", [None, b"", b"\0" * 192, b"tallybook-head 1 4"], ids=["gone", "empty", "NUL", "torn"])
 def test_a_missing_head_is_noted(ledger: Callable[..., JsonlLog], head: bytes | None) -> None:
     """Without a head the log is read to its end, and a note names what cannot be checked."""
-    verdict = verify(ledger(LOG, head))
+    verdict = verify(ledger(RATED_LOG, head))
     assert (True, 4) == (verdict.ok, verdict.events)
     assert ("there is no head, so a missing end cannot be detected",) == verdict.notes
 
 
-@pytest.mark.parametrize(("end", "ok"), [(b"", True), (BATCHES[2].raw[-60:], False)], ids=["torn", "damaged"])
+@pytest.mark.parametrize(("end", "ok"), [(b"", True), (RATED_BATCHES[2].raw[-60:], False)], ids=["torn", "damaged"])
 def test_without_a_head_only_an_end_can_be_torn(ledger: Callable[..., JsonlLog], end: bytes, ok: bool) -> None:
     """Invalid bytes are damage if a batch ends after them, and a torn end if none does."""
-    verdict = verify(ledger(LOG[: SHORT.offset + 20] + end, None))
+    verdict = verify(ledger(RATED_LOG[: SHORT.offset + 20] + end, None))
     assert (ok, 3) == (verdict.ok, verdict.events)
 
 
@@ -125,7 +128,7 @@ def test_unknown_kinds_are_listed(ledger: Callable[..., JsonlLog]) -> None:
         forged(STARRED, '{"salt":"5a17","stars":[9007199254740993]}'),
         forged('"kind":"text.continued","v":1,"body":{}', "null"),
     ],
-    ids=lambda data: data[len(LOG) + 50 : -45].decode(),
+    ids=lambda data: data[len(RATED_LOG) + 50 : -45].decode(),
 )
 def test_an_invalid_event_is_damage_although_its_chain_fits(ledger: Callable[..., JsonlLog], data: bytes) -> None:
     """Even with a right chain, ambiguous JSON and invalid field values are damage."""
@@ -144,14 +147,14 @@ def test_every_batch_of_an_invalid_author_is_damage(ledger: Callable[..., JsonlL
 @pytest.mark.parametrize("seq", [1, 2, 9])
 def test_a_missing_expected_head_is_a_problem(ledger: Callable[..., JsonlLog], seq: int) -> None:
     """A ledger that was written anew verifies, but does not have the noted head of the old one."""
-    message = f"no batch that ends at seq {seq} has the chain {BATCHES[2].chain}, which was expected"
+    message = f"no batch that ends at seq {seq} has the chain {RATED_BATCHES[2].chain}, which was expected"
     problem = Problem("events.jsonl", message, seq)
-    assert Verification(4, LAST, (problem,), (), {}) == verify(ledger(LOG), expect=(seq, BATCHES[2].chain))
+    assert Verification(4, LAST, (problem,), (), {}) == verify(ledger(RATED_LOG), expect=(seq, RATED_BATCHES[2].chain))
 
 
 def test_an_expected_head_without_a_ledger_is_a_problem(ledger: Callable[..., JsonlLog]) -> None:
     """If the ledger is missing with its head, the expectation fails; with its head, one problem is reported."""
-    expect = (3, BATCHES[1].chain)
+    expect = (3, RATED_BATCHES[1].chain)
     problem = Problem("events.jsonl", "is missing, and seq 3 was expected", 3)
     assert Verification(0, START, (problem,), (), {}) == verify(ledger(None, None), expect=expect)
     problem = Problem("events.jsonl", "is missing, and held 4 events", 4)
@@ -161,7 +164,7 @@ def test_an_expected_head_without_a_ledger_is_a_problem(ledger: Callable[..., Js
 @pytest.mark.parametrize("number", [1, 2])
 def test_damage_hides_no_later_batch(ledger: Callable[..., JsonlLog], number: int) -> None:
     """The missing range has its first and last seq, and all later valid batches are checked."""
-    batch, more = BATCHES[number], frame([Draft("point.starred", 1, {})], stamp(LAST))
+    batch, more = RATED_BATCHES[number], frame([Draft("point.starred", 1, {})], stamp(LAST))
     changed = batch.raw.replace(b'"id":"id', b'"id":"di', 1)
     again = forge((BODY, None), mark=more.position, head={"id": '"id-1"'})
     log = ledger(followed_by(more, again).replace(batch.raw, changed), again.position)
@@ -169,7 +172,7 @@ def test_damage_hides_no_later_batch(ledger: Callable[..., JsonlLog], number: in
     message = "was changed: its bytes do not fit its checksum"
     problem = Problem(f"events.jsonl:{batch.first}", message, batch.first, batch.first)
     assert (problem, Problem("events.jsonl: seq 6", "repeats the id id-1", 6)) == verdict.problems
-    assert (BATCHES[number - 1].last, BATCHES[number - 1].position) == (verdict.events, verdict.head)
+    assert (RATED_BATCHES[number - 1].last, RATED_BATCHES[number - 1].position) == (verdict.events, verdict.head)
     assert ((batch.first, batch.last),) == verdict.missing
     assert {"point.starred/1": 1} == verdict.unknown_kinds
 
@@ -338,3 +341,136 @@ def test_the_time_to_salvage_a_planted_log_grows_as_the_log_does(
 ) -> None:
     """Verification, which continues at each valid batch, reads a byte no more often in a longer log."""
     assert GROWTH > growth(readings, plant, lambda fd, size: list(survey(fd, START, size)))
+
+
+# Reading the file under systematic damage: every change is found and named, and never returned.
+
+
+def check(data: bytes, what: str) -> Iterator[str]:
+    """Yield the faults of reading a changed log: it must stop, and return only unchanged batches."""
+    found = read(data)
+    given = len(found.batches)
+    if BATCHES[:given] != found.batches:
+        yield f"{what}: given out"
+    elif found.stop is None:
+        yield f"{what}: not found"
+    elif found.stop.position[:3] != (BATCHES[given - 1].position[:3] if given else START[:3]):
+        yield f"{what}: stopped in the wrong place"
+
+
+def unfound(changes: Iterable[tuple[str, bytes]]) -> list[str]:
+    """Return every change that was not found as expected."""
+    return [fault for what, data in changes for fault in check(data, what)]
+
+
+def place(offset: int) -> str:
+    """Return the line and column of a byte of the log, for a message."""
+    line = LOG.count(b"\n", 0, offset)
+    column = offset - sum(map(len, LINES[:line]))
+    return f"line {line + 1}, byte {column} of {len(LINES[line])} ({LOG[offset : offset + 1]!r})"
+
+
+def test_every_flipped_bit_is_found() -> None:
+    """If any single bit of a log changes, the reading stops before its batch."""
+    assert [] == unfound((f"bit {bit} of {place(offset)}", data) for offset, bit, data in flips(LOG, 0, len(LOG)))
+
+
+@pytest.mark.parametrize("line", [b"\n", b"{}\n", b"not a line\n", b"\0\0\0\n", b'{"crc":"00000000"}\n'])
+def test_every_inserted_foreign_line_is_found(line: bytes) -> None:
+    """A line that Tallybook did not write is found anywhere, and described."""
+    places = range(len(LINES) + 1)
+    assert [] == unfound((f"behind {at}", b"".join(LINES[:at]) + line + b"".join(LINES[at:])) for at in places)
+    stop = read(b"".join(LINES[:2]) + line + b"".join(LINES[2:])).stop
+    expected = "is a hole of NUL bytes" if b"\0" in line else "is not a line of this ledger"
+    assert stop is not None
+    assert (3, 3, expected) == (stop.problem.line, stop.problem.seq, stop.problem.message)
+
+
+def test_an_added_or_removed_free_section_is_found() -> None:
+    """A line has a free section if and only if it has a sum; only its value may become null."""
+    assert [] == unfound(
+        (
+            f"line {at + 1}",
+            b"".join([*LINES[:at], re.sub(rb',\t"free":\{.*?\}(?=\}\n|,\t)', b"", line), *LINES[at + 1 :]]),
+        )
+        for at, line in enumerate(LINES)
+        if b'"free"' in line
+    )
+    assert [] == unfound(
+        (
+            f"line {at + 1}",
+            b"".join(
+                [*LINES[:at], re.sub(rb"(?=\}\n|,\t\"chain)", b',\t"free":null', line, count=1), *LINES[at + 1 :]]
+            ),
+        )
+        for at, line in enumerate(LINES)
+        if b'"free"' not in line and CHAIN_MARK not in line
+    )
+
+
+NESTED = seal_of(BATCHES[1].position, b"torn\n")
+TORN = {
+    "half a line": LINES[4][:50],
+    "half a batch": LINES[5] + LINES[6][:-40],
+    "an unfinished batch": LINES[5],
+    "a hole": b"\0" * 5000,
+    "a hole before a valid line": b"\0" * 100 + LINES[4],
+    "a hole before valid lines": b"\0" * 100 + b"\n" + b"".join(LINES[4:]),
+    "a batch whose chain does not fit": LINES[4].replace(b"harmful", b"helpful"),
+    "a batch that skips one": b"".join(LINES[5:]),
+    "an empty line": b"\n",
+    "half a seal": b"torn\n" + NESTED.raw[:-30],
+    "a seal whose range was damaged later": b"TORN\n" + NESTED.raw,
+    "many bytes": b"x" * 70_000 + b"\n" + b"y" * 70_000,
+}
+
+
+@pytest.mark.parametrize("torn", TORN.values(), ids=TORN)
+def test_a_sealed_range_is_skipped_exactly(torn: bytes) -> None:
+    """The torn and sealed bytes are not read; everything before and after them is."""
+    log = sealed_log(torn)
+    assert Read(log.batches, None, [log.range]) == read(log.data)
+
+
+@given(st.binary(max_size=300))
+def test_any_torn_bytes_can_be_sealed(torn: bytes) -> None:
+    """For any torn bytes one seal makes the log whole again."""
+    log = sealed_log(b"\0" + torn)
+    assert Read(log.batches, None, [log.range]) == read(log.data)
+
+
+def test_a_batch_whose_last_lines_are_missing_is_called_unfinished() -> None:
+    """The line break before the missing end does not count as a line of its own."""
+    stop = read(b"".join(LINES[:-1])).stop
+    assert stop is not None
+    assert (6, "an unfinished batch: its end is missing") == (stop.problem.seq, stop.problem.message)
+
+
+def test_a_changed_sealed_range_is_found() -> None:
+    """A seal proves its range: no bit of it, nor of the seal, can change."""
+    log = sealed_log(b'torn {"crc":"')
+    first = log.batches[:2]
+    for offset, bit, data in flips(log.data, log.range[0], log.batches[2].end):
+        found = read(data)
+        assert (first, []) == (found.batches, found.sealed), f"bit {bit} of byte {offset}"
+        assert found.stop is not None, f"bit {bit} of byte {offset}"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"begin": BATCHES[1].end + 1},
+        {"begin": 0},
+        {"end": 0},
+        {"end": BATCHES[1].end + 1},
+        {"digest": "0" * 32},
+        {"digest": None},
+        {"begin": str(BATCHES[1].end)},
+    ],
+)
+def test_a_seal_of_another_range_or_digest_is_not_believed(changed: dict[str, object]) -> None:
+    """A line whose chain fits but that names another range or digest seals nothing."""
+    log = sealed_log(b"torn", **changed)
+    found = read(log.data)
+    assert (log.batches[:2], []) == (found.batches, found.sealed)
+    assert found.stop is not None

@@ -263,7 +263,6 @@ def test_pruning_by_lift_is_a_policy_to_choose(here: Project, run: Run) -> None:
     assert before == here.playbook.read_bytes()
 
 
-ALL = tuple(f"kpt_{number:03d}" for number in range(1, 7))
 COMPACTED = {**START, "source": "compact"}
 
 

@@ -40,7 +40,6 @@ from tallybook.projections.playbook.view import PLAYBOOK
 CLOSED = PlaybookUpdated(0, 0, 0)
 TEXT = "Use type hints"
 LEARNED: list[Any] = [PointAdded("kpt_001", TEXT), PointAdded("kpt_002", "Mock time"), CLOSED]
-HARMED: list[Any] = [PointRated("kpt_001", "harmful"), CLOSED]
 NAMES = (*(f"kpt_{number:03d}" for number in (1, 2, 3, 4, 5, 10, 11)), "pat-001")
 
 

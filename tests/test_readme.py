@@ -174,7 +174,7 @@ def test_every_named_path_exists(page: str) -> None:
 LEGACY = ROOT / "tests" / "data" / "legacy-playbook.json"
 SESSION = "3f1a"
 ELSEWHERE = ("jq", "git ", "psql", "pg_dump", "find ", "aws ")
-"""Commands of other tools. These run them: test_history_sql.py, test_cli_check.py, test_git_divisions.py,
+"""Commands of other tools. These run them: test_history_log.py, test_cli_check.py, test_git_divisions.py,
 test_sharing_git.py, tests/faults/share_power.py,
 test_sharing_postgres.py, test_sharing_objects.py."""
 OF_THE_CLONE = ("sh .ci/", ".ci/", ".venv/bin/", "python -m tests", "pip install")
@@ -191,7 +191,7 @@ def blocks_of_the_command() -> list[Example]:
     """Return the blocks of shell that use Tallybook in a project."""
     others = (*OF_THE_CLONE, *ELSEWHERE)
     blocks = [block for block in examples("sh") if not any(line.startswith(others) for line in shell_lines(block))]
-    # test_sharing_recipes.py runs those that name a server.
+    # test_sharing_joins.py runs those that name a server.
     return [block for block in blocks if not re.search("://[A-Z]{2}", block.code)]
 
 

@@ -18,7 +18,7 @@ from helpers.agent_sessions import CODEX, GEMINI, SESSIONS, RecordedSession
 from helpers.commands import Run
 from helpers.events import HUMAN, give, list_events
 from helpers.hook_calls import call, events
-from helpers.json_values import JSON
+from helpers.reference_model import JSON
 from helpers.sweep import slice_of
 from helpers.transcripts import RECORDED, Client, Script, answer, asked_for, kept
 from tallybook.compat import load_transcript

@@ -23,8 +23,8 @@ import pytest
 from helpers.commands import ROOT, Answer, Run
 from helpers.events import list_events
 from helpers.example_secrets import GITHUB
-from helpers.json_values import JSON
 from helpers.ledger_files import held, spooled
+from helpers.reference_model import JSON
 from helpers.score_histories import config_of, document
 from tallybook.ledger.errors import BadInputError, Problem
 from tallybook.projections.scores.config import Config, DocumentError, Metric, read_config

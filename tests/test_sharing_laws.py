@@ -9,7 +9,7 @@ import pytest
 from helpers.engines import ENGINES
 from helpers.memory_store import MemoryStore
 from helpers.shared_machines import make_part
-from helpers.sharing_runs import memory_folder, run_history
+from helpers.sharing_histories import memory_folder, run_history
 from tallybook.ledger.log import JsonlLog, Transaction
 from tallybook.ledger.sharing.engine import Engine
 from tallybook.ledger.storage.disk import LOCK_WAIT_MS

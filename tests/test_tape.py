@@ -2,7 +2,7 @@
 
 `TAPE=answers` before pytest records the answers anew; a commit that changes one says why. `TAPE=ledgers` makes the
 ledgers that have no file yet. In `tape/scores` are the answers of the verbs of scores, which
-`tests/test_scores_answers.py` compares.
+`tests/test_scores_verb.py` compares.
 """
 
 from __future__ import annotations

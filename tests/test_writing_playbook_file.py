@@ -10,19 +10,121 @@ from pathlib import Path
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
+from hypothesis import settings as examples
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 import pytest
 
+from helpers.commands import Run
 from helpers.events import HUMAN, list_events
 from helpers.manual_edits import curate, edit, rate, read
 from helpers.reference_model import COUNTS, TEXTS, extraction, migrate, point
+from helpers.sweep import slice_of
 from tallybook import compat
 from tallybook.ledger.decisions.legacy_import import read_legacy
 from tallybook.ledger.errors import BadInputError, NothingToDoError, UnknownEntryError
 from tallybook.projections.surfaces.history import playbook_file, reading
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import commands, curation
+
+SLUGS = {
+    "PATTERNS & APPROACHES": "pat",
+    "MISTAKES TO AVOID": "mis",
+    "USER PREFERENCES": "pref",
+    "PROJECT CONTEXT": "ctx",
+    "OTHERS": "oth",
+}
+
+
+class LaterPlaybook:
+    """A playbook of the later format: its sections, as its file has them.
+
+    It differs from the description in what Tallybook decides otherwise: a name is never given again; a text that
+    stands is not added by a merge either, as it is not by ADD; an id counts once among the sources; UPDATE counts, and
+    makes a new entry; ADD takes effect after the other operations of its result; the names of merged entries lead to
+    the new one, so that later ratings of them count for it.
+    """
+
+    def __init__(self) -> None:
+        """Start without entries."""
+        self.sections: dict[str, list[dict[str, Any]]] = {heading: [] for heading in SLUGS}
+        self.merged: dict[str, str] = {}
+        self.given: dict[str, int] = dict.fromkeys(SLUGS.values(), 0)
+
+    def take(self, result: dict[str, Any]) -> None:
+        """Take a result in: its operations or its new entries, then its ratings, then prune."""
+        points = result.get("new_key_points", [])
+        if "operations" in result:
+            counted = result["operations"][:10]
+            points = [operation for operation in counted if operation.get("type") == "ADD"]
+            for operation in counted:
+                self._operate(operation)
+        for new in points:
+            fields = {"text": new} if isinstance(new, str) else new
+            self._add(fields.get("text"), self._heading(fields.get("section")))
+        for evaluation in result.get("evaluations", []):
+            self._rate(evaluation["name"], evaluation["rating"])
+        for tag in result.get("bullet_tags", []):
+            self._rate(tag["name"], tag["tag"])
+        for entries in self.sections.values():
+            entries[:] = [
+                entry for entry in entries if not (entry["harmful"] >= 3 and entry["harmful"] > entry["helpful"])
+            ]
+
+    def _heading(self, given: Any) -> str:
+        by_lower = {heading.lower(): heading for heading in SLUGS}
+        return by_lower.get(given.lower(), "OTHERS") if isinstance(given, str) else "OTHERS"
+
+    def _find(self, name: Any) -> tuple[str, dict[str, Any]] | None:
+        for heading, entries in self.sections.items():
+            for entry in entries:
+                if entry["name"] == name:
+                    return heading, entry
+        return None
+
+    def _add(self, text: Any, heading: str, helpful: int = 0, harmful: int = 0) -> None:
+        texts = {entry["text"] for entries in self.sections.values() for entry in entries}
+        if isinstance(text, str) and text.strip() and text not in texts:
+            slug = SLUGS[heading]
+            self.given[slug] += 1
+            name = f"{slug}-{self.given[slug]:03d}"
+            self.sections[heading].append({"name": name, "text": text, "helpful": helpful, "harmful": harmful})
+
+    def _rate(self, name: str, rating: str) -> None:
+        while name in self.merged:
+            name = self.merged[name]
+        found = self._find(name)
+        if found is not None and rating in {"helpful", "harmful"}:
+            found[1][rating] += 1
+
+    def _remove(self, name: str) -> None:
+        for entries in self.sections.values():
+            entries[:] = [entry for entry in entries if entry["name"] != name]
+
+    def _operate(self, operation: dict[str, Any]) -> None:
+        target = self._find(operation.get("target_id"))
+        if operation.get("type") == "DELETE" and target is not None:
+            self._remove(target[1]["name"])
+        elif operation.get("type") == "UPDATE" and target is not None:
+            if not self._stands(operation["text"]):
+                self._remove(target[1]["name"])
+                self._add(operation["text"], target[0])
+        elif operation.get("type") == "MERGE":
+            ids = dict.fromkeys(operation["source_ids"])
+            found = [entry for entry in map(self._find, ids) if entry is not None]
+            sources = [entry["name"] for _, entry in found]
+            if len(found) > 1 and not self._stands(operation["merged_text"], sources):
+                heading = self._heading(operation["section"]) if "section" in operation else found[0][0]
+                for name in sources:
+                    self._remove(name)
+                counts = [sum(entry[key] for _, entry in found) for key in ("helpful", "harmful")]
+                self._add(operation["merged_text"], heading, *counts)
+                self.merged |= dict.fromkeys(sources, self.sections[heading][-1]["name"])
+
+    def _stands(self, text: str, but: list[str] | None = None) -> bool:
+        entries = [entry for entries in self.sections.values() for entry in entries]
+        return any(entry["text"] == text and entry["name"] not in (but or []) for entry in entries)
+
 
 Doc = dict[str, Any]
 REFLECTOR = {"rater": "reflector"}
@@ -324,3 +426,113 @@ def test_any_sequence_leaves_every_moment_unchanged(
         assert set(state.merged.values()) <= state.entries.keys() | state.gone.keys()
     assert moments == {seq: commands.show(by_hand, str(seq)) for seq in moments}
     assert commands.verify_and_fold(by_hand)[0].ok
+
+
+# The later playbook format: files written and read, results with sections and operations, beside a plain model.
+
+
+HEADINGS = [*SLUGS]
+BY_SECTION = '[playbook]\nformat = "sections"\n'
+
+
+def choose(by_section: Project) -> None:
+    """Choose the later format."""
+    path = by_section.claude / "config" / "tallybook.toml"
+    path.parent.mkdir()
+    path.write_text(BY_SECTION)
+
+
+@pytest.fixture
+def by_section(project: Path) -> Project:
+    """Return a project whose playbook.json is written in the later format."""
+    made = Project(project)
+    choose(made)
+    return made
+
+
+def document(by_section: Project) -> dict[str, Any]:
+    """Return playbook.json, which must equal the replay."""
+    commands.check(by_section)
+    doc: dict[str, Any] = json.loads(by_section.playbook.read_bytes())
+    return doc
+
+
+def test_a_rendering_is_read_back_as_no_edit(by_section: Project) -> None:
+    """Neither the file itself, nor the same values in other bytes, nor the file without the note of it."""
+    new = [{"text": "No globals", "section": "mistakes to avoid"}, "Ask first"]
+    commands.record(by_section, {"new_key_points": [*new, {"text": "Use pathlib", "section": HEADINGS[0]}]}, HUMAN)
+    before = len(list(list_events(by_section)))
+    for note in (by_section.ledger / "rendered", by_section.ledger / "missing"):
+        by_section.playbook.write_text(json.dumps(document(by_section)), encoding="utf-8")
+        note.unlink(missing_ok=True)
+        commands.replay(by_section)
+        document(by_section)
+    assert before == len(list(list_events(by_section)))
+
+
+SECTION_TEXTS = st.sampled_from([f"text {letter}" for letter in "abcdefghij"])
+SECTION_NAMES = st.sampled_from([f"{slug}-{number:03d}" for slug in SLUGS.values() for number in range(1, 4)])
+SECTIONS = st.sampled_from([*HEADINGS, HEADINGS[0].lower(), "unheard of", 5])
+POINTS = SECTION_TEXTS | st.fixed_dictionaries({"text": SECTION_TEXTS, "section": SECTIONS})
+OPERATIONS = st.one_of(
+    st.fixed_dictionaries({"type": st.just("ADD"), "text": SECTION_TEXTS}, optional={"section": SECTIONS}),
+    st.fixed_dictionaries({"type": st.just("DELETE"), "target_id": SECTION_NAMES}),
+    st.fixed_dictionaries({"type": st.just("UPDATE"), "target_id": SECTION_NAMES, "text": SECTION_TEXTS}),
+    st.fixed_dictionaries(
+        {
+            "type": st.just("MERGE"),
+            "source_ids": st.lists(SECTION_NAMES, min_size=2, max_size=6),
+            "merged_text": SECTION_TEXTS,
+        },
+        optional={"section": SECTIONS},
+    ),
+    st.fixed_dictionaries({"type": st.sampled_from(["add", "REMOVE"]), "text": SECTION_TEXTS}),
+)
+SECTION_RATINGS = st.sampled_from(["helpful", "harmful", "harmful", "neutral", "odd"])
+RESULTS = st.fixed_dictionaries(
+    {"evaluations": st.lists(st.fixed_dictionaries({"name": SECTION_NAMES, "rating": SECTION_RATINGS}), max_size=5)},
+    optional={"new_key_points": st.lists(POINTS, max_size=4), "operations": st.lists(OPERATIONS, max_size=12)},
+)
+
+
+@examples(max_examples=slice_of(400, 25))
+@given(results=st.lists(RESULTS, max_size=8))
+def test_results_come_to_what_the_format_says(tmp_path_factory: pytest.TempPathFactory, results: list[Any]) -> None:
+    """After each result the file has the sections of the plain model, with all entries in their order."""
+    folder = tmp_path_factory.mktemp("later")
+    (folder / ".claude").mkdir()
+    by_section, model = Project(folder), LaterPlaybook()
+    choose(by_section)
+    for result in results:
+        # Of a person, whose operations are no proposals.
+        commands.record(by_section, result, HUMAN)
+        model.take(result)
+        assert model.sections == json.loads(by_section.playbook.read_bytes())["sections"]
+    if results:
+        document(by_section)
+
+
+def test_a_saved_dict_keeps_the_sections(project: Path) -> None:
+    """A dict of a file in the later format has its sections by name, before and after it is saved."""
+    by_section = Project(project)
+    sections = {
+        "OTHERS": [point("kpt_001", "Ask first.")],
+        "USER PREFERENCES": [],
+        "MISTAKES TO AVOID": [point("a", "b")],
+    }
+    by_section.playbook.write_text(json.dumps({"version": "1.0", "sections": sections}), encoding="utf-8")
+    playbook = compat.load_playbook()
+    compat.update_playbook_data(playbook, extraction(("a", "helpful")))
+    compat.save_playbook(playbook)
+    names = {"OTHERS": ["kpt_001"], "USER PREFERENCES": [], "MISTAKES TO AVOID": ["a"]}
+    assert [names] * 2 == [document(by_section)["section_names"], compat.load_playbook()["section_names"]]
+
+
+def test_sections_too_large_for_an_event_lose_no_entry(project: Path, run: Run) -> None:
+    """Thousands of entries are imported; their grouping is left out, and the answer says so."""
+    entries = [point(f"pat-{number:03d}", f"text {number}") for number in range(4_000)]
+    file = project / "later.json"
+    file.write_text(json.dumps({"version": "1.0", "sections": {"OTHERS": entries}}), encoding="utf-8")
+    answer = run("import", str(file))
+    assert (0, True) == (answer.code, "sections: too many to keep as sections" in answer.err + answer.out)
+    assert entries == document(Project(project))["key_points"]

@@ -139,3 +139,8 @@ EXTRACTIONS = st.fixed_dictionaries(
         ),
     },
 )
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(st.characters()), inner, max_size=4),
+    max_leaves=8,
+)
