@@ -14,28 +14,17 @@ import pytest
 from helpers.commands import ROOT, Run
 from helpers.events import give
 from helpers.git_repositories import git
-from helpers.hook_calls import START, call, events, here, told
+from helpers.hook_calls import START, call, events, told
 from helpers.shared_clones import make_clones
 from helpers.transcripts import Client, Script, answer, asked_for, kept
 from tallybook.ledger.codec import decode
 from tallybook.ledger.events import PlaybookInjected, PointCited, PointNoted, PointRated
-from tallybook.projections.surfaces.cli.selection import SENTENCE
 from tallybook.projections.surfaces.history.reading import open_log
-from tallybook.projections.surfaces.hooks import blocks
 from tallybook.projections.surfaces.workspace import personal
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import pair
 
-# A hook ends with 0, whatever its words are.
-
-
-# What a project ships
-
-
 OWN = "Commit small steps"
-
-
-# Where both are shown, and where only names may be
 
 
 def test_nothing_of_it_is_shared(tmp_path: Path) -> None:
@@ -173,44 +162,3 @@ def test_a_reflection_rates_both_and_learns_nothing_anew(
     assert [["kpt_001"], ["my_001"]] == [[event.name for event in events(of, PointCited)] for of in (here, mine)]
     run("undo", "--of", "s1")
     assert ({"kpt_001": (0, 0)}, {"my_001": (0, 0)}) == (counts(run), counts(run, "--mine"))
-
-
-# What a session is given for a task by `show --as-agent`, and in a file that agents read by `export agents-md`.
-
-
-__all__ = ["here"]
-BEGIN, END = blocks.BEGIN.decode(), blocks.END.decode()
-BLOCK = f"{BEGIN}\n{SENTENCE}\n\n- Use type hints [kpt_001]\n- Write tests [kpt_002]\n{END}"
-CRLF_BLOCK = BLOCK.replace("\n", "\r\n")
-OLD = f"{BEGIN}\nanything\n{END}"
-
-
-@pytest.fixture(name="folder")
-def _folder(here: Project) -> Path:
-    return here.root
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (None, f"{BLOCK}\n"),
-        ("# Rules\n", f"# Rules\n\n{BLOCK}\n"),
-        ("\ufeff# Rules\r\nBe kind.\r\n", f"\ufeff# Rules\r\nBe kind.\r\n\r\n{CRLF_BLOCK}\r\n"),
-        (f"a\n\n{OLD}\n\nb", f"a\n\n{BLOCK}\n\nb"),
-        (f"a\r\n{BEGIN}\r\n{END}\r\nb\n", f"a\r\n{CRLF_BLOCK}\r\nb\n"),
-        (f"```\n{BEGIN}\n```\nb\n", f"```\n{BEGIN}\n```\nb\n\n{BLOCK}\n"),
-        (f"~~~~ text\n```\n{OLD}\n~~~~\n{OLD}\n", f"~~~~ text\n```\n{OLD}\n~~~~\n{BLOCK}\n"),
-        (f"Write `{BEGIN}` first.\n", f"Write `{BEGIN}` first.\n\n{BLOCK}\n"),
-    ],
-)
-def test_a_block_is_written_and_the_rest_stays(folder: Path, run: Run, before: str | None, after: str) -> None:
-    """Every byte outside of the markers stays, and the same command again writes nothing."""
-    path = folder / "AGENTS.md"
-    if before is not None:
-        path.write_bytes(before.encode())
-    done = run("export", "agents-md")
-    assert (0, "AGENTS.md written: 2 entries\n") == (done.code, done.out)
-    assert after.encode() == path.read_bytes()
-    inode = path.stat().st_ino
-    assert (0, "AGENTS.md has them already: 2 entries\n") == run("export", "agents-md")[:2]
-    assert inode == path.stat().st_ino

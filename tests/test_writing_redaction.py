@@ -25,13 +25,9 @@ from helpers.ledger_files import held
 from tallybook import compat
 from tallybook.ledger.errors import EXIT_NO
 from tallybook.ledger.events import PointRated
-from tallybook.ledger.line import Position
 from tallybook.ledger.playbook_constants import REDACTED
-from tallybook.ledger.sharing import replica
 from tallybook.ledger.storage import disk, redaction, spool
 from tallybook.ledger.storage.redacted_digests import FOLDER, MIN_TEXT_CHARS, NAME, RedactedTextError, normalize_look
-from tallybook.projections.playbook.render import playbook_bytes
-from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import commands
@@ -100,51 +96,6 @@ def strike_nothing(here: Project) -> tuple[str, ...]:
 def here(project: Path) -> Project:
     """Return a project with three entries and three ratings; one text has the secret."""
     return project_with_secret(project)
-
-
-@pytest.mark.parametrize("target", [RedactionTarget(text=PRIVATE), RedactionTarget(event="4")], ids=["text", "event"])
-def test_a_text_is_erased_and_all_else_is_unchanged(here: Project, target: RedactionTarget) -> None:
-    """The answer names its event; counts, other texts and the chain stay; a head noted before is still valid."""
-    before, head = counts(here), commands.verify_and_fold(here)[0].head
-    done = redact(here, target, "it was private", HUMAN)
-    assert ([4], [], ()) == ([event.seq for event in done.events], done.remaining, done.bodies)
-    assert ([], []) == (holding(here), holding(here, "hunter2"))
-    assert ["Use type hints", REDACTED, "Test the edges"] == texts(here)
-    assert before == counts(here)
-    commands.check(here)
-    verdict = commands.verify_and_fold(here, expect=f"{head.seq}:{head.chain}")[0]
-    assert ((), (), [4]) == (verdict.problems, verdict.notes, [redaction.seq for redaction in verdict.redacted])
-
-
-def test_no_moment_shows_a_redacted_text(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    """No moment, story, list of events, prompt or rendering shows it."""
-    strike(here)
-    for seq in range(1, 15):
-        assert TOLD not in [entry["text"] for entry in commands.show(here, str(seq))["key_points"]]
-        assert b"hunter2" not in playbook_bytes(commands.playbook(here, str(seq)).state)
-    for words in (["why", "kpt_002"], ["log"], ["log", "kpt_002"], ["show"], ["show", "--at", "5"], ["verify"]):
-        for flags in ([], ["--json"]):
-            assert 0 == main.run(["--project", str(here.root), *words, *flags])
-    loaded = compat.load_playbook()
-    told = capsys.readouterr().out + compat.format_playbook(loaded) + json.dumps(loaded)
-    assert "hunter2" not in told
-    assert REDACTED in told
-    (row,) = [row for row in list_events(here) if row["seq"] == 4]
-    assert None is row["free"]
-    assert "event.redacted" in [row["kind"] for row in commands.why(here, "kpt_002")["trail"]]
-
-
-def test_a_dry_run_gives_the_same_answer_and_writes_nothing(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    """It names the events and files that hold the text, spooled payloads and manual edits too."""
-    (here.claude / "settings.json").write_text(TOLD)
-    with held(here):
-        assert commands.add(here, f"spooled {PRIVATE}", HUMAN).spooled
-    before = content(here)
-    assert 0 == main.run(["--project", str(here.root), "redact", "--text", PRIVATE, "--dry-run"])
-    out = capsys.readouterr().out
-    assert before == content(here)
-    for named in ("would be redacted: event 4, point.added kpt_002", "/spool/", "playbook.json", "settings.json"):
-        assert named in out
 
 
 # None that ids and digests have: there a text would stand by chance.
@@ -529,17 +480,3 @@ def test_a_pending_redaction_of_a_word_of_our_json_keeps_the_spooled_ratings(her
     assert ([], ([], [])) == (list(commands.verify_and_fold(here)[0].problems), spool.read_files(here.ledger))
     assert ("kpt_001", 2, 0) in counts(here)
     assert [REDACTED, "Plan before the work"] == texts(here)[3:]
-
-
-@pytest.mark.parametrize("word", ["taken", "true", "1234", "beef"])
-def test_a_word_number_or_digest_of_our_json_is_not_overwritten(here: Project, word: str) -> None:
-    """The pointer to a book's copy stays as it was: keys, numbers and digests of ledger files hold no text."""
-    commands.add(here, f"Never say {word} aloud", HUMAN)
-    current = replica.Current("7", Position(1234, "beef" * 8, 12345), taken=12340)
-    replica.write_current(here.ledger, current)
-    other = here.ledger / "flags.json"
-    other.write_text('{"x": true, "y": null, "z": 1234}')
-    done = strike(here, word)
-    assert ([], current) == (done.remaining, replica.read_current(here.ledger))
-    assert {"x": True, "y": None, "z": 1234} == json.loads(other.read_text())
-    assert REDACTED == texts(here)[3]

@@ -7,6 +7,8 @@ import json
 from string import ascii_lowercase, ascii_uppercase
 from typing import NamedTuple
 
+from helpers.commands import ROOT
+
 MIXED = (
     "".join(f"{a}{i % 10}{b}" for i, (a, b) in enumerate(zip(ascii_lowercase, ascii_uppercase[::-1], strict=True))) * 2
 )
@@ -50,134 +52,6 @@ def key_block(kind: str) -> str:
     return "\n".join((f"-----BEGIN {kind}-----", *body, f"-----END {kind}-----"))
 
 
-# Format, prefix in two parts, and what follows it: characters of which kind, and how many.
-PREFIXED = """
-1Password Token | ops _eyJ | mixed 120
-1Password Secret Key | A 3-AB12CD- | upper 30
-AWS Access Key | AS IA | upper 16
-AWS Bedrock Key | AB SK | mixed 104
-AWS Bedrock Key | bedrock-api -key- | mixed 104
-Age Secret Key | AGE-SECRET -KEY-1 | upper 58
-Airtable Token | pa tAb1Cd2Ef3Gh4Ij. | hex 64
-Aiven Password | AVN S_ | mixed 19
-Alibaba Access Key | LT AI | mixed 20
-Apify Token | apify _api_ | mixed 36
-Artifactory Credentials | cmVm dGtu | mixed 56
-Asana Token | 1 /1201234567890123: | hex 32
-Atlassian Token | ATA TT3 | mixed 180
-Atlassian Token | AT BB | mixed 32
-Azure Client Secret | aB~8 Q~ | mixed 34
-Azure Key | a0Zb1Yc2Xd3We4Vf5Ug6Th7Si8Rj9Qk0Pl1Om2Nn3Mo4Lp5Kq6JrJQQ J99 | mixed 27
-Brevo API Key | xkey sib- | hex 64
-Buildkite Token | bk ua_ | hex 40
-Cerebras API Key | cs k- | mixed 48
-CircleCI Token | CCIP AT_AbC1_ | hex 40
-Clojars Token | CLO JARS_ | hex 60
-Cloudflare Origin Key | v1. 0-0a1b2c3d4e5f60718293a4b5- | hex2 146
-Contentful Token | CF PAT- | mixed 43
-crates.io Token | ci o | mixed 32
-Databricks Token | da pi | hex 32
-Datadog Token | dd p_ | mixed 34
-DigitalOcean Token | dop _v1_ | hex 64
-Discord Bot Token | mf a. | mixed 84
-Discord Webhook | https://discord .com/api/webhooks/123456789012345678/ | mixed 68
-Docker Token | dckr _pat_ | mixed 27
-Doppler Token | dp. pt. | mixed 43
-Doppler Token | dp. st.prd. | mixed 43
-Dropbox Token | s l.u. | mixed 130
-Duffel Token | duffel _live_ | mixed 43
-Dynatrace Token | dt0 c01.ABCDEFGHIJKLMNOPQRSTUVWX. | upper 64
-E2B API Key | e2 b_ | hex 40
-EasyPost Token | EZ AK | mixed 54
-ElevenLabs API Key | s k_ | hex 48
-Facebook Token | EA A | mixed 120
-Figma Token | fi gd_ | mixed 40
-Firecrawl API Key | f c- | hex 32
-Fireworks API Key | f w_ | mixed 24
-Flutterwave Secret Key | FLW SECK_TEST- | hex 32
-Fly.io Token | fm 2_ | mixed 120
-GitLab Token | gl rt-t1_ | mixed 20
-GitHub Token | gh r_ | mixed 76
-Google API Key | AQ .Ab | mixed 48
-Google OAuth Secret | GOC SPX- | mixed 28
-Google OAuth Token | 1/ /0 | mixed 60
-Google OAuth Token | ya2 9. | mixed 120
-Grafana Token | gl sa_ | mixed 41
-Grafana Token | gl c_eyJ | mixed 120
-Groq API Key | gs k_ | mixed 52
-Heroku API Key | HRKU- AA | mixed 58
-HubSpot Token | pat- na1- | uuid 36
-Hugging Face Token | h f_ | mixed 34
-Hugging Face Token | api _org_ | mixed 34
-Jina API Key | ji na_ | mixed 60
-Langfuse Secret Key | sk-l f- | uuid 36
-LangSmith API Key | lsv2 _pt_ | hex 43
-LangSmith API Key | lsv2 _sk_ | hex 43
-Linear Token | lin _api_ | mixed 40
-Mailgun API Key | ke y- | hex 32
-Mailgun API Key | 0a1b2c3d4e5f60718293a4b5c6d7e8f9 -0a1b2c3d- | hex 8
-Mandrill API Key | m d- | mixed 22
-Mapbox Token | sk. eyJ | mixed 90
-MongoDB Atlas Secret | mdb_sa _sk_ | mixed 40
-Neon API Key | nap i_ | lower 64
-Netlify Token | nf p_ | mixed 36
-New Relic Key | NR AK- | upper 27
-Notion Token | nt n_ | mixed 46
-Notion Token | secr et_ | mixed 43
-NuGet API Key | oy 2 | lower 43
-NVIDIA API Key | nv api- | mixed 64
-OpenAI Token | sk -proj- | mixed 48
-OpenAI Token | s k- | mixed 48
-OpenAI Token | sk -svcacct- | mixed 48
-OpenAI Token | sk -my-service- | openai 60
-Packagist Token | packagist _ort_ | hex 64
-PayPal Token | access_token $production$0a1b2c3d4e5f6071$ | hex 32
-Perplexity API Key | pp lx- | mixed 48
-Pinecone API Key | pcs k_ | mixed 70
-Plaid Token | access- production- | uuid 36
-PlanetScale Token | pscale _tkn_ | mixed 43
-PlanetScale Token | pscale _oauth_ | mixed 43
-Polar Token | polar _oat_ | mixed 43
-PostHog API Key | ph x_ | mixed 43
-Postman API Key | PM AK-0a1b2c3d4e5f60718293a4b5- | hex 34
-Prefect API Key | pn u_ | mixed 36
-Pulumi Token | pu l- | hex 40
-PyPI Token | py pi- | mixed 160
-ReadMe API Key | rd me_ | lower 70
-Render API Key | rn d_ | mixed 28
-Replicate Token | r 8_ | mixed 37
-Resend API Key | r e_Ab1Cd2Ef_ | mixed 24
-RubyGems Token | ruby gems_ | hex 48
-RunPod API Key | rp a_ | mixed 46
-Sentry Token | sntr ys_ | mixed 120
-Sentry Token | sntr yu_ | hex 64
-Shippo Token | shippo _live_ | hex 40
-Shopify Token | shp at_ | hex 32
-Shopify Token | shp ss_ | hex 32
-Slack Token | xap p-1-A0B1C2D3E4F-1234567890123- | hex 64
-SonarQube Token | sq u_ | hex 40
-Sourcegraph Token | sg p_0a1b2c3d4e5f6071_ | hex 40
-Square OAuth Secret | sq0 atp- | mixed 22
-Square OAuth Secret | EA AA | mixed 60
-Stripe Access Key | rk_ test_ | mixed 24
-Stripe Webhook Secret | whs ec_ | mixed 32
-Supabase Token | sb p_ | hex 40
-Supabase Token | sb_ secret_ | mixed 31
-Tailscale Key | tsk ey-auth-Ab1Cd2Ef3CNTRL- | mixed 32
-Tavily API Key | tvl y-dev- | mixed 32
-Tencent Access Key | AK ID | mixed 32
-Terraform Token | Ab1Cd2Ef3Gh4Ij .atlasv1. | mixed 67
-Together API Key | tgp _v1_ | mixed 43
-Typeform Token | tf p_ | mixed 44
-Vault Token | hv s. | mixed 95
-Vault Token | hv b. | mixed 95
-Vercel Token | vc p_ | mixed 56
-Vercel Token | vc a_ | mixed 56
-WakaTime Token | wak a_ | uuid 36
-Weights & Biases Key | wandb _v1_ | mixed 80
-xAI API Key | xa i- | mixed 80
-Yandex API Key | AQ VN | mixed 36
-"""
 KINDS = {
     "mixed": MIXED * 2,
     "upper": UPPER,
@@ -190,14 +64,14 @@ KINDS = {
 
 
 def read_prefixed(line: str) -> Example:
-    """Return the example of a line of the table."""
+    """Return the example of a line: format, prefix in two parts, characters that follow it, and how many."""
     name, prefix, kind = (field.strip() for field in line.split("|"))
     kind, length = kind.split()
     return Example(name, prefix.replace(" ", "") + KINDS[kind][: int(length)])
 
 
 EXAMPLES = [
-    *map(read_prefixed, PREFIXED.strip().splitlines()),
+    *map(read_prefixed, (ROOT / "tests/data/prefixed-secrets.txt").read_text(encoding="utf-8").splitlines()),
     Example("AWS Access Key", "AKI" + "A" + UPPER[:16]),
     Example("AWS Access Key", MIXED[:40], 'aws_secret_access_key = "', '"'),
     Example("AWS Access Key", MIXED[:40], "aws_secret_access_key" + " = ", " is set"),
