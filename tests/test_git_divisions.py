@@ -17,7 +17,7 @@ from helpers.commands import run as real_run
 from helpers.doctor import findings_of
 from helpers.documentation import examples
 from helpers.events import HUMAN, list_events
-from helpers.git_repositories import LOG, add_branches, counts, git, make_repository, save, switch, try_git
+from helpers.git_repositories import LOG, add_branches, counts, git, make_repository, plant_traps, save, switch, try_git
 from helpers.reference_model import extraction
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.verification import verify
@@ -203,19 +203,32 @@ def test_nothing_that_the_repository_configures_runs(here: Project) -> None:
     """Neither a filter, a driver, a signature's program nor a hook runs while the file is examined."""
     git(here.root, "checkout", "--quiet", "side")
     ran = here.root / "ran"
-    for key in (
-        "core.fsmonitor",
-        "gpg.program",
-        "core.pager",
-        "diff.external",
-        "filter.bad.smudge",
-        "filter.bad.clean",
-    ):
+    plant_traps(here.root, ran)
+    for key in ("filter.bad.smudge", "filter.bad.clean"):
         git(here.root, "config", key, f"touch {ran}; cat")
-    git(here.root, "config", "log.showSignature", "true")
     (here.root / ".gitattributes").write_text("* filter=bad diff=bad\n")
     assert OTHER in what_happened(here)
     assert not ran.exists()
+
+
+@pytest.mark.parametrize("url", ["ext::touch {mark}", "file:///{mark}", "/{mark}", "ssh://host/x"])
+@pytest.mark.parametrize("question", ["a commit that is not there", "a ledger that is not there"])
+def test_no_command_that_a_repository_configures_runs(
+    here: Project, run: Run, tmp_path_factory: pytest.TempPathFactory, question: str, url: str
+) -> None:
+    """Missing objects are not fetched, whatever the remote is; the answer is one line."""
+    mark = tmp_path_factory.mktemp("mark") / "planted"
+    blob = git(here.root, "rev-parse", "HEAD:.claude/ledger/events.jsonl")
+    plant_traps(here.root, mark)
+    for key, value in (("url", url.format(mark=mark)), ("promisor", "true")):
+        git(here.root, "config", f"remote.origin.{key}", value)
+    for key, value in (("core.repositoryFormatVersion", "1"), ("extensions.partialClone", "origin")):
+        git(here.root, "config", key, value)
+    (here.root / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    words = ("diff", f"git:{'0123456789' * 4}") if "commit" in question else ("show", "--at", "git:HEAD")
+    answer = run(*words)
+    assert (False, 1) == (mark.exists(), len(answer.err.splitlines()))
+    assert answer.code != 0
 
 
 def test_a_dry_run_shows_the_same_and_changes_nothing(here: Project, run: Run) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from helpers.commands import Run
 from helpers.events import continued, injected, list_events
-from helpers.git_repositories import commit, git
+from helpers.git_repositories import commit, git, plant_traps
 from helpers.reviews import DAY_US, Terminal, events, give, items, record
 from helpers.transcripts import Script, ask_again, kept
 from tallybook.ledger import clock
@@ -210,15 +210,7 @@ def repository(here: Path) -> None:
 def test_looking_for_paths_runs_nothing_of_the_repository(project: Path) -> None:
     """A repository's configuration and hooks name commands that do not run, and a text asks for few paths (rule 20)."""
     repository(project)
-    trap = f"touch {project / 'ran'}"
-    for key in ("core.fsmonitor", "core.pager", "gpg.program", "core.sshCommand", "diff.external", "alias.rev-list"):
-        git(project, "config", key, trap)
-    git(project, "config", "log.showSignature", "true")
-    for hook in ("post-index-change", "reference-transaction", "pre-auto-gc"):
-        path = project / ".git/hooks" / hook
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(f"#!/bin/sh\n{trap}\n")
-        path.chmod(0o755)
+    plant_traps(project, project / "ran")
     text = " ".join(f"none/{number}.py" for number in range(100_000 // 20))
     entries = [Entry("kpt_001", text), Entry("kpt_002", "old.py")]
     assert {"kpt_002": ["old.py"]} == review.find_gone(Project(project), entries)

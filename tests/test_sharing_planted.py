@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from helpers.git_repositories import git, make_remote
+from helpers.git_repositories import git, make_remote, plant_traps
 from helpers.hook_calls import START, call
 from helpers.shared_clones import Machine, make_clones, share_all
 from helpers.shared_machines import Team
@@ -20,30 +20,19 @@ def _plant_configuration(machine: Machine, proof: Path) -> None:
     command = machine.root / "planted.sh"
     command.write_text(f"#!/bin/sh\ntouch {proof}\nexit 1\n")
     command.chmod(0o755)
+    plant_traps(machine.root, proof)
     settings = {
-        "core.fsmonitor": str(command),
-        "core.sshCommand": str(command),
         "core.hooksPath": str(machine.root),
-        "core.editor": str(command),
-        "core.pager": str(command),
-        "credential.helper": f"!{command}",
-        "gpg.program": str(command),
         "commit.gpgSign": "true",
-        "diff.external": str(command),
-        "protocol.ext.allow": "always",
-        "remote.origin.uploadpack": str(command),
-        "remote.origin.receivepack": str(command),
         "remote.origin.proxy": str(command),
         "url.ext::sh.insteadOf": "https://",
         "include.path": str(machine.root / "more"),
-        "alias.fetch": f"!{command}",
     }
     for name, value in settings.items():
         git(machine.root, "config", name, value)
     (machine.root / "more").write_text(f"[core]\n\tsshCommand = {command}\n")
-    for hook in ("pre-push", "post-checkout", "reference-transaction", "pre-commit", "update", "post-merge"):
-        for folder in (machine.root, machine.root / ".git/hooks"):
-            shutil.copy(command, folder / hook)
+    for hook in (machine.root / ".git/hooks").iterdir():
+        shutil.copy(hook, machine.root)
 
 
 def _commands(machine: Machine) -> None:

@@ -114,7 +114,7 @@ AS_USER = """
 import os, sys
 from tallybook.projections.history import review
 from tallybook.projections.surfaces.cli import everyday, main as cli, upkeep
-from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.writing import commands
 from tallybook.projections.surfaces.console import terminal
 from tallybook.projections.surfaces.scores import files
 uid, group = int(sys.argv[1]), int(sys.argv[2])

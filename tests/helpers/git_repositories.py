@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 import os
 from pathlib import Path
-import shutil
 import subprocess
 import tempfile
 
 from helpers.documentation import PAGES
 from helpers.events import HUMAN
-from helpers.ledger_files import caches_of
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import commands
 
@@ -77,18 +75,23 @@ def commit(here: Project, **environment: str) -> str:
     return git(here.root, "rev-parse", "HEAD")
 
 
-def keep(here: Project) -> Callable[[], None]:
-    """Return a function that restores the present ledger."""
-    kept = {path: path.read_bytes() for path in (here.ledger / "events.jsonl", here.ledger / "head")}
-
-    def put_back() -> None:
-        for path, data in kept.items():
-            path.write_bytes(data)
-        shutil.rmtree(caches_of(here.ledger), ignore_errors=True)
-        here.playbook.unlink(missing_ok=True)
-        (here.ledger / "rendered").unlink(missing_ok=True)
-
-    return put_back
+def plant_traps(root: Path, mark: Path) -> None:
+    """Let a repository's configuration and hooks touch a file wherever git would fetch, refresh, page or sign."""
+    touch = f"touch {mark}"
+    for key in ("fsmonitor", "pager", "editor", "sshCommand"):
+        git(root, "config", f"core.{key}", touch)
+    for key in ("gpg.program", "diff.external", "remote.origin.uploadpack", "remote.origin.receivepack"):
+        git(root, "config", key, touch)
+    for key in ("credential.helper", "alias.rev-parse", "alias.rev-list", "alias.fetch"):
+        git(root, "config", key, f"!{touch}")
+    for key in ("log.showSignature", "protocol.ext.allow", "protocol.file.allow"):
+        git(root, "config", key, "always" if key.endswith("allow") else "true")
+    names = ("pre-push", "pre-commit", "pre-auto-gc", "post-checkout", "post-index-change", "post-merge")
+    for name in (*names, "reference-transaction", "update"):
+        hook = root / ".git" / "hooks" / name
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text(f"#!/bin/sh\n{touch}\nexit 1\n")
+        hook.chmod(0o755)
 
 
 # Real repositories whose ledger is tracked, and what branches, merges and checkouts make of its log file.
