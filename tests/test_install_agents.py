@@ -356,7 +356,7 @@ def test_for_a_tracked_file_init_and_doctor_name_the_cause(inside: Environment) 
     code, _, err = inside.run("init")
     assert 0 == code
     assert {"tallybook hook || :"} == {line for _, line in lines_of(AGENTS["claude"], settings)}
-    assert f"note: `tallybook` is on PATH only in the environment {inside.folder}: hooks and slash commands work" in err
+    assert f"note: `tallybook` is on PATH only in the environment {inside.folder}: slash commands, and hooks" in err
     assert "uv tool install" in err
     out = inside.run("doctor")[1]
     cause = (

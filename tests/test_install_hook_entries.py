@@ -8,7 +8,6 @@ import json
 from pathlib import Path
 import re
 import shlex
-import shutil
 import sys
 from typing import Any
 
@@ -23,7 +22,7 @@ import tallybook
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.install import hook_entries
-from tallybook.projections.surfaces.install.hook_entries import Call, call_of, hook_command, remark, tool_command
+from tallybook.projections.surfaces.install.hook_entries import Call, call_of, hook_command
 
 COMMAND = f"/x/python3 -I -S -X utf8 -c '{hook_entries._CODE}' /lib || tallybook hook || :"
 
@@ -188,28 +187,6 @@ def test_a_clone_is_called_by_its_name(monkeypatch: pytest.MonkeyPatch, tmp_path
     call = call_of(hook_command())
     assert call is not None
     assert ("", True) == (call.python, call.is_plain)
-
-
-def test_what_a_person_should_know_of_a_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Whether what it names is there, and whether slash commands find the program."""
-    monkeypatch.setenv("PATH", str(tmp_path))
-    module = tmp_path / "lib" / "tallybook" / "hook.py"
-    module.parent.mkdir(parents=True)
-    module.touch()
-    direct = DIRECT.replace("/x/python3", sys.executable).replace("/my lib", str(tmp_path / "lib"))
-    works = (
-        f"`tallybook` is not on PATH: {{}}slash commands work once `{tool_command()}` has put it there for every shell"
-    )
-    assert works.format("") == remark(direct)
-    assert works.format("hooks and ") == remark("tallybook hook") == remark(DIRECT)
-    assert remark("nice /x/tallybook hook").startswith("the hooks call /x/tallybook, which does not exist")
-    program = tmp_path / "here" / "tallybook"
-    program.parent.mkdir()
-    program.write_text("")
-    program.chmod(0o755)
-    assert works.format("") == remark(f"{program} hook")
-    shutil.copy(program, tmp_path)
-    assert ["", "", "", ""] == [remark(line) for line in (direct, DIRECT, "tallybook hook", "mine")]
 
 
 kept = documents(groups((*KEPT, *OTHERS)) | plain, 0)

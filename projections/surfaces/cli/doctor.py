@@ -346,14 +346,12 @@ class HookFile(NamedTuple):
 
     Attributes:
         path: Its path.
-        reader: The agent or plugin that reads it, by its name for people.
         is_init_s: Whether ``init`` writes hooks into it.
         document: What the file says, empty where the agent cannot read it.
         calls: How its command lines call Tallybook.
     """
 
     path: Path
-    reader: str
     is_init_s: bool
     document: dict[str, Any]
     calls: tuple[hook_entries.Call, ...]
@@ -388,7 +386,10 @@ def check_hooks(project: Project) -> Iterator[Finding]:
     if calling[table.CLAUDE] and switches and switches[0].document["disableAllHooks"]:
         message = f'{switches[0].path}: "disableAllHooks" is true, so the agent calls no hook'
         yield Finding(NOTE, message, "remove it")
-    yield from _find_notes(project.ledger)
+    path = project.ledger / ledger_access.ERROR_FILE
+    with suppress(FileNotFoundError):
+        message = disk.read_file(path).decode("utf-8", "replace").strip()
+        yield Finding(NOTE, f"the last hook error: {message}", f"run `rm {quote(str(path))}` once that is fixed")
 
 
 def _find_fault(files: Installation, read: Sequence[HookFile]) -> str:
@@ -411,7 +412,7 @@ def _check_installed(files: Installation, own: Sequence[HookFile], folder: Path,
     for file in own:
         events = {event for event, _ in hook_entries.own_calls(file.document, files)}
         called |= events
-        yield Finding(OK, f"installed in {file.path}, for {file.reader}")
+        yield Finding(OK, f"installed in {file.path}, for {files.title}")
         for call in file.calls:
             repair = f"run `tallybook init{scope}` to write a working command"
             if not call.is_plain:
@@ -447,14 +448,6 @@ def _missing_programs(call: hook_entries.Call, path: Path, repair: str) -> Itera
         yield Finding(NOTE if runs else BAD, f"{path}: the hooks {fault}", repair)
 
 
-def _find_notes(ledger: Path) -> Iterator[Finding]:
-    """Report the last error of a hook."""
-    path = ledger / ledger_access.ERROR_FILE
-    with suppress(FileNotFoundError):
-        message = disk.read_file(path).decode("utf-8", "replace").strip()
-        yield Finding(NOTE, f"the last hook error: {message}", f"run `rm {quote(str(path))}` once that is fixed")
-
-
 # The files that hold hooks
 
 
@@ -465,26 +458,21 @@ def _read_files(name: str, folder: Path) -> list[HookFile]:
     own = [folder / files.folder / files.file, users / files.file]
     others = [path for pattern in files.other_hooks for path in sorted(folder.glob(pattern))]
     others += [path for pattern in files.users_hooks for path in sorted(users.glob(pattern))]
-    paths = [path for path in dict.fromkeys((*others, *own)) if path.exists()]
-    hook_files = [_read_file(path, files.title, is_init_s=path in own) for path in paths]
-    if name == table.CLAUDE:
-        enabled: dict[str, object] = {}
-        for file in reversed(hook_files):
-            enabled |= table.object_of(file.document, "enabledPlugins")
-        for plugin, is_on in enabled.items():
-            part, _, market = plugin.rpartition("@")
-            # A name in a settings file must not lead out of the folder of plugins.
-            if is_on is True and table.is_plain_name(part) and table.is_plain_name(market):
-                paths = sorted((users / "plugins" / "cache" / market / part).glob("*/hooks/hooks.json"))
-                hook_files += [_read_file(path, f"the plugin {plugin}", is_init_s=False) for path in paths]
-    return hook_files
-
-
-def _read_file(path: Path, reader: str, *, is_init_s: bool) -> HookFile:
-    document = places.read_document(path)
-    # Agents nest command lines at different depths.
-    calls = map(hook_entries.call_of, table.all_texts(document.get("hooks")).split("\n"))
-    return HookFile(path, reader, is_init_s, document, tuple(dict.fromkeys(filter(None, calls))))
+    hook_files = []
+    for path in filter(Path.exists, dict.fromkeys((*others, *own))):
+        document = places.read_document(path)
+        # Agents nest command lines at different depths.
+        calls = map(hook_entries.call_of, table.all_texts(document.get("hooks")).split("\n"))
+        hook_files.append(HookFile(path, path in own, document, tuple(dict.fromkeys(filter(None, calls)))))
+    if name != table.CLAUDE:
+        return hook_files
+    enabled: dict[str, object] = {}
+    for file in reversed(hook_files):
+        enabled |= table.object_of(file.document, "enabledPlugins")
+    # MARKETPLACE/NAME/VERSION/hooks/hooks.json stays there when the plugin is disabled.
+    pattern = files.users_hooks[0]
+    is_on = {path: enabled.get("@".join(path.parts[-4:-6:-1])) is True for path in users.glob(pattern)}
+    return [file for file in hook_files if is_on.get(file.path, True)]
 
 
 def _is_used(name: str, read: Sequence[HookFile], folder: Path) -> bool:

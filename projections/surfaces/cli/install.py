@@ -58,15 +58,14 @@ def init(
         curation.begin(context.obj, dry_run=dry_run, as_json=as_json)
         return
     target = places.find_target(root.params["folder"], user=whose["user"])
-    names = list(dict.fromkeys(agents))
-    others = [] if agents and not everyone else _find_other_agents(target, {*agents, table.CLAUDE})
-    if everyone or not names:
-        names = list(dict.fromkeys([table.CLAUDE, *names, *(others if everyone else ())]))
-    others = [name for name in others if name not in names]
+    is_open = everyone or not agents
+    others = _find_other_agents(target, {*agents, table.CLAUDE}) if is_open else []
+    names = list(dict.fromkeys([*([table.CLAUDE] if is_open else ()), *agents, *(others if everyone else ())]))
+    others = [] if everyone else others
     _install(target, names, {"others": others} if as_json else None, dry_run=dry_run)
     if as_json:
         return
-    if others and not agents:
+    if others:
         say(f"Also here: {', '.join(others)}. `tallybook init {' '.join(others)}` or `--all` installs them.")
         if not dry_run and can_ask() and click.confirm("Install them now?"):
             _install(target, others, dry_run=False)
@@ -156,7 +155,7 @@ def _install(
     folders = [str(places.agent_folder(target, places.FILES[name])) for name in names]
     nothing = f"Nothing to change: {', '.join(folders)} {'has' if len(folders) == 1 else 'have'} all of it."
     _reply(steps, answered, _next_steps(target, names), nothing, dry_run=dry_run)
-    note(*problems, *plan.remarks(target, names, files), *filter(None, [removal]))
+    note(*problems, *plan.remarks(target, names), *filter(None, [removal]))
 
 
 def _next_steps(target: InstallTarget, names: Sequence[str]) -> list[str]:

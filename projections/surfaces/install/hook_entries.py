@@ -158,19 +158,10 @@ def find_fault(call: Call) -> tuple[str, bool]:
     return ("", True) if is_here else (f"call {call.program}, which does not exist or is not on PATH", False)
 
 
-def remark(command: str) -> str:
-    """Return a remark about a command line that calls our hook, empty if nothing is wrong with it."""
-    call = call_of(command)
-    if call is None:
-        return ""
-    fault, runs = find_fault(call)
-    if not runs and call.program != COMMAND:
-        return f"the hooks {fault}: `uninstall`, then `init`, names the one that is"
-    why = why_not_found()
-    if not why:
-        return ""
-    what = "hooks and slash commands" if fault and call.program == COMMAND else "slash commands"
-    return f"`{COMMAND}` {why}: {what} work once `{tool_command()}` has put it there for every shell"
+def remark() -> str:
+    """Return what ``init`` says about the command, empty if every shell finds it."""
+    why, what = why_not_found(), "slash commands, and hooks that name no path,"
+    return why and f"`{COMMAND}` {why}: {what} work once `{tool_command()}` has put it there for every shell"
 
 
 _MARK = "\ufeff"

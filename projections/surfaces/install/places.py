@@ -85,6 +85,7 @@ _ALL_FILES: Final = (
         programs=("claude",),
         prompts="commands/*.md",
         other_hooks=(".claude/settings.local.json",),
+        users_hooks=("plugins/cache/*/*/*/hooks/hooks.json",),
     ),
     Installation(
         name="codex",

@@ -193,14 +193,12 @@ def _kept_line(files: Installation, path: Path, before: bytes | None) -> str:
     return ""
 
 
-def remarks(target: InstallTarget, names: Sequence[str], planned: Sequence[Step]) -> tuple[str, ...]:
-    """Return remarks on the hooks that the settings have after an installation, a line each."""
-    found: list[str] = []
-    after = {step.path: step.after or b"" for step in planned if step.has_diff}
+def remarks(target: InstallTarget, names: Sequence[str]) -> list[str]:
+    """Return remarks on an installation, a line each."""
+    found = [remark] if (remark := hook_entries.remark()) else []
     for name in names:
         files = places.FILES[name]
         path = places.settings_file(target, files)
-        found += map(hook_entries.remark, hook_entries.own_commands(after[path], files, str(path)))
         # A new worktree has the files that git tracks and no others.
         is_in_repository = target.folder is not None and repository_folders(os.path.realpath(target.folder))
         if name == table.CLAUDE and is_in_repository and not git.is_tracked(path, unknown=True):
@@ -208,7 +206,7 @@ def remarks(target: InstallTarget, names: Sequence[str], planned: Sequence[Step]
             found.append(f"`claude --worktree` runs no hooks of {path} while git does not track it; {fix}")
         if files.remark:
             found.append(f"{files.title} {files.remark}")
-    return tuple(dict.fromkeys(filter(None, found)))
+    return found
 
 
 def _backup(target: InstallTarget, files: Installation) -> Path:
