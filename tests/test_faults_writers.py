@@ -48,7 +48,7 @@ from tallybook.ledger import search
 from tallybook.ledger.storage import spool
 from tallybook.projections.surfaces.console import output as answers
 from tallybook.projections.surfaces.cli import everyday, main as cli, upkeep
-from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.writing import commands
 from tallybook.projections.surfaces.cli.main import run
 resource.setrlimit(resource.RLIMIT_NOFILE, (FEW, FEW))
 sys.exit(run(["--project", sys.argv[1], *sys.argv[2:]]))
@@ -297,7 +297,7 @@ with JsonlLog(Path(sys.argv[1])).transaction() as tx:
 MANY = """
 import sys
 from pathlib import Path
-from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.writing import commands
 from tallybook.projections.surfaces.workspace.project import Project
 for number in range(int(sys.argv[3])):
     outcome = commands.rate(Project(Path(sys.argv[1])), sys.argv[2], "helpful", {"rater": "agent"})

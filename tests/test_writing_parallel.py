@@ -31,7 +31,7 @@ START = book(*(point(name, f"guidance {name}", helpful=100) for name in NAMES))
 WORKER = """
 import sys
 from pathlib import Path
-from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.writing import commands
 from tallybook.projections.surfaces.workspace.project import Project
 
 worker, count = int(sys.argv[2]), int(sys.argv[3])
@@ -130,7 +130,7 @@ UNNAMED = ["a", "b", {"text": "c", "score": 2}]
 RATE = """
 import sys
 from pathlib import Path
-from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.writing import commands
 from tallybook.projections.surfaces.workspace.project import Project
 print(commands.rate(Project(Path(sys.argv[1])), "kpt_001", "helpful", {"rater": "human"}).seq_from)
 """
