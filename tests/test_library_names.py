@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import asyncio
 from collections.abc import Callable
 import contextlib
@@ -27,13 +26,6 @@ LIBRARY = ROOT / "projections" / "surfaces" / "library"
 EXAMPLES: list[str] = re.findall(r"```python\n(.*?)```", (LIBRARY / "README.md").read_text(encoding="utf-8"), re.DOTALL)
 
 
-def typed_names() -> dict[str, str]:
-    """Return name → module, as `tallybook/__init__.py` imports them for a type checker."""
-    tree = ast.parse((LIBRARY / "__init__.py").read_text(encoding="utf-8"))
-    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module != "importlib"]
-    return {name.name: node.module or "" for node in imports for name in node.names}
-
-
 def test_the_examples_of_the_page_print_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each example runs after the others, and prints the lines in its comments."""
     (tmp_path / "my-project").mkdir()
@@ -54,12 +46,11 @@ def test_importing_the_package_loads_nothing_else() -> None:
     assert "['tallybook']\n" == done.stdout
 
 
-def test_each_name_is_what_a_type_checker_sees() -> None:
-    """A name of the library is that of the module from which `__init__` imports it for type checkers."""
-    names = typed_names()
-    assert names == tallybook._HOMES
-    for name, module in names.items():
-        assert getattr(import_module(module), name) is getattr(tallybook, name)
+def test_the_package_has_the_names_of_its_api() -> None:
+    """Each name of the library is that of `tallybook.api`, and `dir` lists it."""
+    api = import_module("tallybook.api")
+    assert {*api.__all__} <= {*dir(tallybook)}
+    assert all(getattr(tallybook, name) is getattr(api, name) for name in api.__all__)
 
 
 def test_a_ledger_leaves_no_file_open(tmp_path: Path) -> None:

@@ -10,31 +10,45 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 import json
 import os
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 import warnings
 
 import attrs
 
 from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.decisions.update import text_fault
-from tallybook.ledger.errors import BadInputError, UnknownEntryError
+from tallybook.ledger.errors import (
+    BadInputError,
+    CannotWriteError,
+    DamagedLedgerError,
+    LockHeldError,
+    NewerLedgerError,
+    NothingToDoError,
+    OutcomeUnknownError,
+    TallybookError,
+    UnknownEntryError,
+)
 from tallybook.ledger.events import EVENT_TYPES, Entry, Event
-from tallybook.ledger.records import Author, EventRecord
+from tallybook.ledger.records import Author, Batch, EventRecord
 from tallybook.ledger.sharing.numbers import plain
+from tallybook.ledger.storage.redacted_digests import RedactedTextError
 from tallybook.projections.history.event_rows import EventFilter, by_json, is_of_kind
 from tallybook.projections.playbook.fold import State, View, fold_history
 from tallybook.projections.surfaces.history import moments, playbook_file, stories
 from tallybook.projections.surfaces.history.checkpoints import PLAYBOOK_FORM
 from tallybook.projections.surfaces.history.moments import Moment
+from tallybook.projections.surfaces.history.stories import AmbiguousEntryError
 from tallybook.projections.surfaces.workspace.project import Project, find_project
-from tallybook.projections.surfaces.writing import commands
+from tallybook.projections.surfaces.writing import commands, curation
+from tallybook.projections.surfaces.writing.curation import ProposedError, UndoResult
+from tallybook.projections.surfaces.writing.record import Outcome
 from tallybook.projections.surfaces.writing.requests import check_provenance
 
-if TYPE_CHECKING:
-    from tallybook.projections.surfaces.writing.curation import UndoResult
-    from tallybook.projections.surfaces.writing.record import Outcome
-
-__all__ = ["Entry", "Ledger", "RatingWord", "RecordedEvent", "open"]
+__all__ = ["Author", "Batch", "Entry", "Ledger", "Outcome", "RatingWord", "RecordedEvent", "State", "UndoResult"]
+__all__ += ["View", "open"]
+__all__ += ["AmbiguousEntryError", "BadInputError", "CannotWriteError", "DamagedLedgerError", "LockHeldError"]
+__all__ += ["NewerLedgerError", "NothingToDoError", "OutcomeUnknownError", "ProposedError", "RedactedTextError"]
+__all__ += ["TallybookError", "UnknownEntryError"]
 
 S = TypeVar("S", bound=State)
 _AGENT: Final = Author("agent")
@@ -235,8 +249,6 @@ class Ledger:
         return self._curate("merge", name, reason, sources=merged)
 
     def _curate(self, verb: str, name: str, reason: str, **parts: Any) -> Outcome:
-        from tallybook.projections.surfaces.writing import curation
-
         check(str, name=name, reason=reason)
         wish = Curation(verb, name, reason, **parts)
         outcome, proposed = curation.make_or_propose(self.project, wish, by_json(self.by))
@@ -251,8 +263,6 @@ class Ledger:
             BadInputError: There is no such event or session, or it cannot be undone.
             NothingToDoError: It is undone already, or there is nothing to undo.
         """
-        from tallybook.projections.surfaces.writing import curation
-
         check(int | str | None, event=event)
         check(str | None, session=session)
         check(str, reason=reason)
