@@ -16,30 +16,20 @@ from helpers.commands import ROOT, run, run_unprivileged
 from helpers.doctor import examine, file_states, levels, lines_of
 from helpers.events import HUMAN
 from helpers.ledger_files import held
-from helpers.transcripts import Client, Script, asked_for, choose, kept
-from tallybook.ledger import clock
 from tallybook.ledger.errors import OutcomeUnknownError
-from tallybook.ledger.events import Event, ReflectionCompleted, ReflectionFailed
 from tallybook.ledger.storage import disk, redaction
 from tallybook.projections.surfaces.cli.doctor import (
     CHECKS,
     Finding,
     check_hooks,
-    check_reflection,
     exit_code,
     run_checks,
 )
-from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.install import hook_entries
 from tallybook.projections.surfaces.install.hook_entries import tool_command
-from tallybook.projections.surfaces.reflection import worker
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import commands, record
-from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
-
-# In two parts, so that no detector takes this file for a leak.
-TOKEN = "ghp" + "_" + "aB3dE6gH9" * 4
+from tallybook.projections.surfaces.writing import commands
 
 
 @pytest.fixture
@@ -169,85 +159,6 @@ def test_a_fault_is_named_by_its_check_with_its_fix(here: Project, fault: str) -
         assert {} == levels(here)
 
 
-def test_secrets_are_told_and_never_shown(here: Project) -> None:
-    """A text by a person that looks like a secret is told with its event, its entry and its format, and kept."""
-    commands.add(here, f"Log in with {TOKEN}", HUMAN)
-    answer = run(here, "doctor")
-    told = (
-        "note  secrets: event 6 (kpt_002) looks like it holds a secret (GitHub Token); run: tallybook redact 6 --reason"
-    )
-    assert 1 == sum(line.startswith(told) for line in lines_of(answer, 0))
-    assert TOKEN not in answer.out + run(here, "doctor", "--json").out
-    assert TOKEN in here.playbook.read_text(encoding="utf-8")
-
-
-HOUR_US = 3600 * clock.MICROSECONDS
-
-
-@pytest.fixture
-def script(project: Path) -> Script:
-    """Return the transcript of a session that cited an entry."""
-    return Script(kept(project) / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says.")
-
-
-@pytest.fixture
-def awaiting(project: Path, script: Script) -> Project:
-    """Return a project in which that session is to be reflected on."""
-    return asked_for(project, script)
-
-
-def written(project: Project, *events: Event, model: str = "haiku", session: str = "s1") -> None:
-    """Record events of reflection, each in a batch of its own."""
-    for event in events:
-        record.write(
-            project, [Request(PlainEvents((event,)), {"rater": "reflector", "session": session, "model": model})]
-        )
-
-
-def found(project: Project, later_us: int = 0) -> list[tuple[str, str, str]]:
-    """Return level, message and hint of what the check finds, so long after the last event of the ledger."""
-    latest = worker.load_reflections(project).latest_batch
-    now = clock.moment(clock.to_unix_us(latest.at if latest else "2026-11-21T12:00:00.000000Z") + later_us)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(clock, "utc_now", lambda: now)
-        return [(finding.level, finding.message, finding.fix) for finding in check_reflection(project)]
-
-
-@pytest.mark.usefixtures("client")
-@pytest.mark.parametrize(("tries", "says"), [(1, "once"), (6, "6 times")])
-def test_a_failed_reflection_is_reported_with_its_cause(awaiting: Project, tries: int, says: str) -> None:
-    """The finding gives session, tries, cause and reason; a failure of another rater is none of this one."""
-    choose(rater="claude")
-    written(awaiting, *[ReflectionFailed("claude", "unavailable", 0, 0, "no login")] * tries)
-    message = f"session s1: reflection failed {says}: unavailable: no login"
-    assert ("note", message, "run `tallybook reflect` to try now") == found(awaiting)[1]
-    choose(rater="codex")
-    assert message not in [finding[1] for finding in found(awaiting)]
-
-
-@pytest.mark.parametrize("rater", ["none", "claude"])
-def test_a_transcript_outside_the_agents_folder_is_named(project: Path, client: Client, rater: str) -> None:
-    """The finding names the command that reads it anyway, also without a rater, and no other failure."""
-    place = asked_for(project, Script(project / "s1.jsonl").user("Fix it").agent("As [kpt_001] says."))
-    choose(rater=rater)
-    assert 0 == run_here(["reflect"])
-    told = [finding for finding in found(place) if "s1.jsonl" in finding[1]]
-    message = f"1 transcript outside the agents' folders not read: {project / 's1.jsonl'}"
-    assert [("note", message, f"run `tallybook reflect --from {project}` to read those of that folder")] == told
-    assert [] == client.asked
-
-
-@pytest.mark.usefixtures("client")
-def test_a_spent_budget_is_reported_if_sessions_are_pending(awaiting: Project) -> None:
-    """The finding says what goes on today; without pending sessions it is no problem."""
-    choose(rater="claude", tokens_per_day=1000)
-    written(awaiting, ReflectionCompleted("claude", 900, 200))
-    spent = "the day's tokens are spent, 1,100 of 1,000, so pending sessions wait until tomorrow"
-    (told,) = [finding for finding in found(awaiting) if finding[1] == spent]
-    assert ("note", "run `tallybook reflect --tokens N`") == (told[0], told[2])
-    assert spent not in [message for _, message, _ in found(awaiting, 24 * HOUR_US)]
-
-
 # Hooks
 
 
@@ -271,15 +182,6 @@ def install(here: Project, line: str) -> Path:
     path = here.claude / "settings.json"
     path.write_bytes(hook_entries.install(None, CLAUDE, line, "settings"))
     return path
-
-
-def test_settings_that_no_agent_can_read_are_bad(here: Project) -> None:
-    """The fault is named, not that no setting calls Tallybook; `init` could not add its hooks."""
-    (here.claude / "settings.json").write_bytes(b'{"hooks": {')
-    ((level, message, fix),) = hook_findings(here)
-    assert "bad" == level
-    assert message.startswith(f"{here.claude / 'settings.json'}: is not JSON: ")
-    assert "correct it, then run `tallybook init` to install the hooks" == fix
 
 
 def test_a_missing_program_is_bad(here: Project, on_path: Path) -> None:
