@@ -10,25 +10,36 @@ import os
 from pathlib import Path
 import shlex
 import shutil
+import stat
 import subprocess
 import sys
+from typing import Any
 
 import attrs
 import pytest
 
-from helpers.agent_settings import AGENTS, LINE, contents, lines_of, on_path, settings_of, theirs
+from helpers.agent_settings import (
+    AGENTS,
+    CLAUDE,
+    LINE,
+    OURS,
+    THEIRS,
+    claude,
+    contents,
+    lines_of,
+    on_path,
+    settings_of,
+    theirs,
+)
 from helpers.commands import MAIN, Answer, installed
-from helpers.events import HUMAN
 from helpers.git_repositories import git
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.hooks import handler
-from tallybook.projections.surfaces.install import plan
-from tallybook.projections.surfaces.install.hook_entries import hook_command
+from tallybook.projections.surfaces.install import hook_entries, plan
+from tallybook.projections.surfaces.install.hook_entries import hook_command, install_command, tool_command
 from tallybook.projections.surfaces.install.places import Installation, InstallTarget
-from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import commands
 
-__all__ = ["on_path"]
+__all__ = ["claude", "on_path"]
 pytestmark = pytest.mark.usefixtures("_installed")
 
 OTHERS = [name for name in AGENTS if name != table.CLAUDE]
@@ -212,73 +223,6 @@ def test_settings_may_be_a_link_into_the_home(project: Path, run: Callable[..., 
     assert (data, target, before) == (target.read_text(), path.readlink(), contents(project))
 
 
-# ``init`` and ``uninstall`` in real clones: what git ignores in this clone alone, and a tracked ``playbook.json``.
-
-
-IGNORED = "/.claude/playbook.json\n"
-
-
-@pytest.fixture
-def clone(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the project as a repository with one commit."""
-    monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{SYSTEM_PATH}")
-    git(project, "init", "--quiet", "--initial-branch=main")
-    git(project, "commit", "--quiet", "--allow-empty", "--message", "first")
-    return project
-
-
-def status(folder: Path) -> list[str]:
-    """Return what git shows as new or changed."""
-    return [line for line in git(folder, "status", "--porcelain", "-uall").split("\n") if "playbook.json" in line]
-
-
-def test_a_linked_worktree_uses_the_file_of_its_repository(clone: Path, run: Callable[..., Answer]) -> None:
-    """Git reads it from there in every working tree."""
-    git(clone, "worktree", "add", "--quiet", "../side", "-b", "side")
-    side = clone.parent / "side"
-    (side / ".claude").mkdir()
-    assert 0 == run("--project", str(side), "init").code
-    assert IGNORED in (clone / ".git" / "info" / "exclude").read_text()
-    commands.add(Project(side), "one", HUMAN)
-    assert [] == status(side)
-
-
-def test_a_project_below_the_top_is_named_from_the_top(clone: Path, run: Callable[..., Answer]) -> None:
-    """Characters that have a meaning in the file are escaped."""
-    below = clone / "a[b]* c"
-    (below / ".claude").mkdir(parents=True)
-    assert 0 == run("--project", str(below), "init").code
-    assert "/a\\[b]\\*\\ c/.claude/playbook.json\n" in (clone / ".git" / "info" / "exclude").read_text()
-    commands.add(Project(below), "one", HUMAN)
-    assert [] == status(clone)
-
-
-@pytest.mark.parametrize("place", ["info/exclude", "info", ""])
-def test_a_link_is_not_followed(clone: Path, tmp_path: Path, run: Callable[..., Answer], place: str) -> None:
-    """What it leads to may be another's file."""
-    path = (clone / ".git" / place) if place else clone / ".git"
-    moved = tmp_path / "elsewhere"
-    path.rename(moved)
-    path.symlink_to(moved)
-    exclude = clone / ".git" / "info" / "exclude"
-    before = exclude.read_text()
-    answer = run("init")
-    assert (0, before) == (answer.code, exclude.read_text())
-    assert str(exclude) not in answer.out
-
-
-def test_a_pointer_to_a_foreign_repository_is_not_followed(
-    clone: Path, tmp_path: Path, run: Callable[..., Answer]
-) -> None:
-    """An archive can bring a ``.git`` file that leads to any repository of this machine."""
-    planted = tmp_path / "planted"
-    (planted / ".claude").mkdir(parents=True)
-    (planted / ".git").write_text(f"gitdir: {clone / '.git'}\n")
-    before = (clone / ".git" / "info" / "exclude").read_text()
-    assert 0 == run("--project", str(planted), "init").code
-    assert before == (clone / ".git" / "info" / "exclude").read_text()
-
-
 # ``init`` and ``doctor`` where only an active virtual environment has the command: what a new shell then runs.
 
 
@@ -368,3 +312,123 @@ def test_for_a_tracked_file_init_and_doctor_name_the_cause(inside: Environment) 
         "the hooks call `tallybook`, which is not on PATH"
         in (inside.run(active=False, command=f"{shlex.quote(str(inside.program))} doctor")[1])
     )
+
+
+# Where ``init`` installs: which folder, for whom, and commands for packages.
+
+
+@pytest.mark.parametrize(
+    ("git", "agents", "here", "expected"),
+    [
+        (None, None, "a/b", "a/b"),
+        (None, "a", "a/b", "a"),
+        ("", "a", "a/b", ""),
+        ("a", "", "a/b", "a"),
+        ("a", "", "c", ""),
+    ],
+    ids=["nothing", "an agent's folder", "git above it", "git below it", "git beside it"],
+)
+def test_the_folder_is_where_the_agent_is_started(  # noqa: PLR0913 - the folders are the case
+    project: Path,
+    run: Callable[..., Answer],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    git: str | None,
+    agents: str | None,
+    here: str,
+    expected: str,
+) -> None:
+    """The top of the git repository, else the nearest folder with a ``.claude``, else the current one."""
+    (project / ".claude").rmdir()
+    for folder in ("a/b", "c"):
+        (project / folder).mkdir(parents=True)
+    if git is not None:
+        (project / git / ".git").write_text("gitdir: elsewhere")
+    if agents is not None:
+        (project / agents / ".claude").mkdir()
+    monkeypatch.delenv("CLAUDE_PROJECT_DIR")
+    monkeypatch.chdir(project / here)
+    assert 0 == run("init").code
+    assert ["settings.json"] == [path.name for path in project.rglob("settings.json")]
+    claude = project / expected / ".claude"
+    assert {*OURS, "ledger/events.jsonl"} <= {
+        path.relative_to(claude).as_posix() for path in claude.rglob("*") if path.is_file()
+    }
+
+
+def test_a_file_that_changes_under_way_is_not_written_over(
+    claude: Path, run: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent that writes its settings between our look and our write: its bytes stay, one line says so."""
+    (claude / "settings.json").write_bytes(THEIRS)
+    begin = plan.begin
+
+    def meanwhile(project: object) -> tuple[str, ...]:
+        (claude / "settings.json").write_bytes(b"{}")
+        return begin(project)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(plan, "begin", meanwhile)
+    answer = run("init")
+    assert (4, b"{}") == (answer.code, (claude / "settings.json").read_bytes())
+    assert "settings.json: was changed by another program" in answer.err
+    assert 0 == run("init").code
+    assert hook_entries.own_commands((claude / "settings.json").read_bytes(), CLAUDE, "")
+
+
+def test_files_are_as_private_as_the_folder(claude: Path, run: Callable[..., Answer]) -> None:
+    """For the user alone, in a shared folder for those who share it."""
+    run("init")
+    modes = {stat.S_IMODE((claude / name).stat().st_mode) for name in OURS}
+    assert {0o600} == modes
+    run("uninstall")
+    shutil.rmtree(claude)
+    claude.mkdir()
+    claude.chmod(0o770)
+    run("init")
+    assert {0o660} == {stat.S_IMODE((claude / name).stat().st_mode) for name in OURS}
+    assert json.loads((claude / "settings.json").read_bytes())
+
+
+def test_pip_adds_it_to_this_environment() -> None:
+    """By this interpreter, whatever `pip` on PATH belongs to; it is one that pip takes."""
+    words = shlex.split(install_command("duckdb"))
+    assert [sys.executable, "-m", "pip", "install", "duckdb"] == words
+    tried = [*words[:-1], "--dry-run", "--no-index", "attrs"]
+    assert 0 == subprocess.run(tried, capture_output=True, check=False).returncode
+
+
+def test_uv_adds_it_where_there_is_no_pip(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in an environment that uv made."""
+    monkeypatch.setattr(hook_entries, "find_spec", lambda _: None)
+    assert f"uv pip install --python {shlex.quote(sys.executable)} duckdb" == install_command("duckdb")
+
+
+def test_pipx_injects_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Into its environment of this name, which a suffix may have made another."""
+    (tmp_path / "tallybook-2").mkdir()
+    (tmp_path / "tallybook-2" / "pipx_metadata.json").write_text("{}", encoding="utf-8")
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "tallybook-2"))
+    assert "pipx inject tallybook-2 duckdb" == install_command("duckdb")
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (None, "uv tool install tallybook"),
+        ({"url": "file:///a%20b/tallybook", "dir_info": {"editable": True}}, "uv tool install '/a b/tallybook'"),
+        ({"url": "https://h.example/t.whl", "archive_info": {}}, "uv tool install https://h.example/t.whl"),
+        ({"url": "https://h.example/t", "vcs_info": {"vcs": "git"}}, "uv tool install git+https://h.example/t"),
+    ],
+    ids=["an index", "a folder", "an address", "git"],
+)
+def test_the_tool_is_installed_from_where_this_one_came(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: dict[str, Any] | None, expected: str
+) -> None:
+    """The command that puts Tallybook on PATH names the folder, address or index that this Tallybook came from."""
+    folder = tmp_path / "tallybook-0.1.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: tallybook\nVersion: 0.1\n", encoding="utf-8")
+    if source is not None:
+        (folder / "direct_url.json").write_text(json.dumps(source), encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert expected == tool_command()

@@ -18,7 +18,6 @@ _NESTED = {"hooks": {"Stop": [{"matcher": "x", "hooks": [_ENTRY]}], "SessionStar
 _FLAT = {"version": 1, "hooks": {"stop": [{"command": "theirs", "bash": "theirs"}], "SessionStart": []}}
 LINE = "tallybook hook || :"
 CLAUDE = AGENTS[table.CLAUDE]
-BACKUP = "settings.json.before-tallybook"
 THEIRS = b'{\r\n\t"model": "opus",\r\n\t"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "mine"}]}]}\r\n}'
 OURS = ["commands/playbook.md", "commands/score.md", "config/tallybook.toml", "settings.json"]
 
