@@ -24,8 +24,8 @@ from tallybook.ledger.events import FeedbackRecorded, TelemetryKept
 from tallybook.ledger.line import frame
 from tallybook.ledger.telemetry.mapping import TABLE
 from tallybook.ledger.telemetry.read import (
-    KINDS,
     MAX_ORIGINAL_CHARS,
+    SHAPES,
     fill_defaults,
     find_row,
     idempotency_key,
@@ -90,7 +90,7 @@ KEYS = st.sampled_from([
     *("feedback", "note", "session_ended", "version", "baseline", "score", "verdict", "reason", "value", "kind"),
     *("event_type", "type", "data", "metadata", "summary", "name"),
 ])  # fmt: skip
-WORDS = st.sampled_from([*KINDS, *(row.types[0] for row in TABLE), "helpful", "\ud800", "\n", ""])
+WORDS = st.sampled_from([*SHAPES, *(row.types[0] for row in TABLE), "helpful", "\ud800", "\n", ""])
 
 
 @given(st.dictionaries(KEYS, JSON | WORDS | st.dictionaries(KEYS | st.text(), JSON | WORDS, max_size=3)))

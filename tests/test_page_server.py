@@ -34,6 +34,7 @@ from helpers.view_histories import FUTURES, history
 from tallybook.ledger.records import Batch
 from tallybook.projections.history.entry_history import entries_view
 from tallybook.projections.playbook.fold import fold_history
+from tallybook.projections.scores.scoring import is_enough
 from tallybook.projections.scores.summary import current_scores
 from tallybook.projections.surfaces.console.story_text import tell_story
 from tallybook.projections.surfaces.page import server
@@ -394,7 +395,9 @@ def test_the_scores_are_those_of_score(measured: Project, run: Run) -> None:
     assert sorted(state.days) == tables["days"]
     for row in tables["series"]:
         score = current[row["id"]]
-        assert [level.value for level in score.shown] == [value for value in row["values"] if value is not None]
+        assert [level.value for level in score.levels if is_enough(level.measured, state.config)] == [
+            value for value in row["values"] if value is not None
+        ]
         assert score.name == row["label"]
     groups = {row["id"]: row["group"] for row in tables["series"]}
     assert ("overall", "component") == (groups["session.overall"], groups["ac01"])

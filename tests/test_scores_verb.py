@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date, timedelta
 from functools import partial
 import json
 import os
@@ -37,13 +36,11 @@ from helpers.sweep import slice_of
 from tallybook.ledger import events as kinds
 from tallybook.ledger.errors import EXIT_BAD_INPUT, LockHeldError
 from tallybook.ledger.storage import disk
-from tallybook.projections.scores import summary as scoring
 from tallybook.projections.scores import view as score_files
-from tallybook.projections.scores.scoring import Level
 from tallybook.projections.scores.view import Scores
 from tallybook.projections.surfaces.scores import answers, configuration, files, screen
 from tallybook.projections.surfaces.scores import screen as box
-from tallybook.projections.surfaces.scores.answers import ScorePage, ScoreQuery, Table, look, markdown, sparkline
+from tallybook.projections.surfaces.scores.answers import ScorePage, ScoreQuery, Table, look, markdown
 from tallybook.projections.surfaces.scores.configuration import state_of
 from tallybook.projections.surfaces.scores.files import Written, write_files
 from tallybook.projections.surfaces.workspace.project import Project
@@ -250,7 +247,7 @@ PAGES = {
         "T" * 90,
         "x " * 90,
         tables=(Table("Of " * 40, ("one", "two"), (("y" * 50, 3), ("研" * 50, 4.5))),),
-        sentences=("z" * 90, sparkline(scoring.current_scores(small())["ac09"].levels)),
+        sentences=("z" * 90,),
     ),
 }
 
@@ -265,23 +262,6 @@ def test_no_line_is_wider_than_the_terminal(name: str, encoding: str) -> None:
         assert [] == [line for line in text.splitlines() if name != "table" and cell_len(line) > width]
         assert not set("\x1b\x07") & set(text)
         assert encoding == "utf-8" or text.isascii()
-
-
-@pytest.mark.parametrize(
-    ("scores", "expected"),
-    [
-        ([], ""),
-        ([80], ""),
-        ([80, 80], "2026-01-01 ▁▁ 2026-01-02, from 80 to 80."),
-        ([0, 50, 100], "2026-01-01 ▁▄█ 2026-01-03, from 0 to 100."),
-        ([1] * 31 + [2, 3] * 30, f"2026-02-01 {'▁█' * 30} 2026-04-01, from 2 to 3."),
-    ],
-)
-def test_a_series_is_a_line_of_cells(scores: list[int], expected: str) -> None:
-    """The last sixty days go from the least score to the greatest."""
-    begin = date(2026, 1, 1)
-    levels = [Level(str(begin + timedelta(number)), value) for number, value in enumerate(scores)]
-    assert expected == sparkline(levels)
 
 
 # What the verbs of the scores answer people and programs on fixed ledgers, held against files.

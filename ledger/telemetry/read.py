@@ -23,7 +23,8 @@ from tallybook.ledger.telemetry.mapping import BY_TYPE, ENDINGS, FAILED, FLAG, G
 from tallybook.ledger.telemetry.mapping import VERDICTS as OUTCOME_KEYS
 
 if TYPE_CHECKING:
-    _Reader = Callable[[Mapping[str, Any], list[str]], "Intake"]
+    Recorded = tuple[events.Event, ...]
+    _Reader = Callable[[Mapping[str, Any], list[str]], Recorded]
 
 
 MAX_NAME_CHARS: Final = 200
@@ -237,18 +238,16 @@ class Intake:
     Attributes:
         events: The events to record as one batch, at least one.
         rater: Default rater: human for feedback and baselines, import for what has a type, else agent.
-        wants: What such an object should name: component, session or time.
         session: The session that it is about; empty without one.
         when: When it happened, in the ledger's format; None where it names no time.
         problems: What was left out or is missing, each in a few words.
     """
 
     events: tuple[events.Event, ...]
-    rater: str = ""
-    wants: tuple[str, ...] = ()
-    session: str = ""
-    when: str | None = None
-    problems: tuple[str, ...] = ()
+    rater: str
+    session: str
+    when: str | None
+    problems: tuple[str, ...]
 
 
 class _UnusableError(ValueError):
@@ -294,19 +293,22 @@ def read_object(fields: Mapping[str, Any]) -> Intake:
     session = _find_name(fields, SESSION_KEYS, *_find_data(fields))
     when = next(filter(None, (read_time(fields[key]) for key in TIME_KEYS if key in fields)), None)
     notes: list[str] = []
+    reader, rater, wanted, _ = SHAPES[_choose_shape(fields, type_, component)]
     try:
-        intake = _choose_reader(fields, type_, component)(fields, notes)
+        recorded = reader(fields, notes)
     except _UnusableError as error:
         notes = [] if str(error) == _UNSCORED else [f"{error}; it is kept and has no effect"]
-        kept = events.TelemetryKept(component, type_, str(error), encode_original(fields))
-        intake = Intake((kept,), wants=_WANTED if type_ else ())
+        recorded = (events.TelemetryKept(component, type_, str(error), encode_original(fields)),)
+        rater, wanted = "", _WANTED if type_ else ()
+    # The end of a session is of no component, and each part of a benchmark names its own.
+    if all(getattr(event, "component", True) for event in recorded):
+        wanted = tuple(what for what in wanted if what != "component")
     named = {"component": component, "session": session, "time": when or ""}
-    problems = (*notes, *_find_oddities(fields, named, intake.wants))
-    rater = intake.rater or ("import" if type_ else "agent")
-    return attrs.evolve(intake, rater=rater, session=session, when=when, problems=problems)
+    problems = (*notes, *_find_oddities(fields, named, wanted))
+    return Intake(recorded, rater or ("import" if type_ else "agent"), session, when, problems)
 
 
-def _find_oddities(fields: Mapping[str, Any], named: Mapping[str, str], wants: Sequence[str]) -> Iterator[str]:
+def _find_oddities(fields: Mapping[str, Any], named: Mapping[str, str], wanted: Sequence[str]) -> Iterator[str]:
     """Yield problems with an object's component, session and time."""
     for what, name in named.items():
         if name.startswith(DIGEST_PREFIX):
@@ -314,7 +316,7 @@ def _find_oddities(fields: Mapping[str, Any], named: Mapping[str, str], wants: S
     unread = not named["time"] and any(fields.get(key) is not None for key in TIME_KEYS)
     if unread:
         yield "the time cannot be read, so it counts for now"
-    missing = [what for what in wants if not named[what] and not (unread and what == "time")]
+    missing = [what for what in wanted if not named[what] and not (unread and what == "time")]
     if missing:
         unscored = "" if missing == ["time"] else "; it is in no score"
         yield f"no {' and no '.join(missing)} is named{unscored}"
@@ -323,11 +325,8 @@ def _find_oddities(fields: Mapping[str, Any], named: Mapping[str, str], wants: S
 def encode_original(fields: Any) -> str:
     """Return a value as JSON to keep as evidence; of a longer one the first 100,000 characters, as a JSON string."""
     text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
-    try:
-        # JSON can hold half of a surrogate pair, which UTF-8 does not have: the evidence then stays in escapes.
-        text.encode()
-    except UnicodeEncodeError:
-        text = json.dumps(fields, separators=(",", ":"))
+    # JSON can hold half of a surrogate pair, which UTF-8 does not have: it stays an escape.
+    text = text.encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= MAX_ORIGINAL_CHARS else json.dumps(text[:MAX_ORIGINAL_CHARS], ensure_ascii=False)
 
 
@@ -347,22 +346,22 @@ def _find_type(fields: Mapping[str, Any]) -> str:
     return next((read_name(name, _MOST_TYPE_CHARS) for name in names if isinstance(name, str)), "")
 
 
-def _choose_reader(fields: Mapping[str, Any], type_: str, component: str) -> _Reader:
-    """Return the function that reads an object of this shape."""
+def _choose_shape(fields: Mapping[str, Any], type_: str, component: str) -> str:
+    """Return the shape of an object, a key of SHAPES."""
     kind = fields.get("kind")
-    if isinstance(kind, str) and kind in KINDS:
-        return KINDS[kind][0]
+    if isinstance(kind, str) and kind in SHAPES:
+        return kind
     if find_row(type_, component):
-        return _read_as_telemetry
+        return TELEMETRY
     if isinstance(fields.get("metrics"), dict):
-        return _read_as_metrics
+        return "metrics.recorded"
     if type_ and any(isinstance(fields.get(key), str) for key in _TYPE_KEYS[:2]):
-        return _read_as_telemetry
-    shapes = (reader for reader, *keys in KINDS.values() if any(fields.get(key) is not None for key in keys))
-    return next(shapes, _read_as_benchmark if isinstance(fields.get("summary"), dict) else _read_as_telemetry)
+        return TELEMETRY
+    shown = (shape for shape, (*_, keys) in SHAPES.items() if any(fields.get(key) is not None for key in keys))
+    return next(shown, "benchmark.recorded" if isinstance(fields.get("summary"), dict) else TELEMETRY)
 
 
-def _read_as_metrics(fields: Mapping[str, Any], notes: list[str]) -> Intake:
+def _read_as_metrics(fields: Mapping[str, Any], notes: list[str]) -> Recorded:
     given = fields.get("metrics")
     if not isinstance(given, dict):
         raise _UnusableError("the metrics are no object of names and numbers")
@@ -370,7 +369,7 @@ def _read_as_metrics(fields: Mapping[str, Any], notes: list[str]) -> Intake:
     if not metrics:
         raise _UnusableError("there is no number among the metrics")
     source = read_name(fields.get("source"), _MOST_TYPE_CHARS) or _find_type(fields)
-    return Intake(_make_metrics_events(fields, metrics, source), wants=("component", "session"))
+    return _make_metrics_events(fields, metrics, source)
 
 
 def _read_metrics(given: Mapping[str, Any], notes: list[str]) -> dict[str, float]:
@@ -391,19 +390,17 @@ def _is_metric(name: str) -> bool:
     return 0 < len(name) <= _MOST_METRIC_CHARS and name.isprintable()
 
 
-def _make_metrics_events(
-    fields: Mapping[str, Any], metrics: Mapping[str, float], source: str
-) -> tuple[events.Event, ...]:
+def _make_metrics_events(fields: Mapping[str, Any], metrics: Mapping[str, float], source: str) -> Recorded:
     """Return metrics in as many events as their lines need."""
     component, pairs = _find_name(fields, COMPONENT_KEYS), list(metrics.items())
     chunks = (dict(pairs[begin : begin + METRICS_AN_EVENT]) for begin in range(0, len(pairs), METRICS_AN_EVENT))
     return tuple(events.MetricsRecorded(component, events.Numbers(chunk), source) for chunk in chunks)
 
 
-def _read_as_benchmark(fields: Mapping[str, Any], notes: list[str]) -> Intake:
+def _read_as_benchmark(fields: Mapping[str, Any], notes: list[str]) -> Recorded:
     parts = list(_list_benchmark_parts(fields))
     if not parts:
-        return Intake((_read_benchmark(fields),), "agent", wants=("component",))
+        return (_read_benchmark(fields),)
     results = []
     for place, part in parts:
         try:
@@ -412,7 +409,7 @@ def _read_as_benchmark(fields: Mapping[str, Any], notes: list[str]) -> Intake:
             notes.append(f"{place} was left out: {error}")
     if not results:
         raise _UnusableError("none of its components is a benchmark")
-    return Intake(tuple(results), "agent")
+    return tuple(results)
 
 
 def _list_benchmark_parts(fields: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -456,7 +453,7 @@ def _read_points(value: object, most: int = 100) -> float | None:
     return None if number is None or isinstance(number, bool) or not 0 <= number <= most else number
 
 
-def _read_as_feedback(fields: Mapping[str, Any], notes: list[str]) -> Intake:
+def _read_as_feedback(fields: Mapping[str, Any], notes: list[str]) -> Recorded:
     words = (fields[key].strip().casefold() for key in ("feedback", "verdict") if isinstance(fields.get(key), str))
     verdict = next((word for word in words if word in VERDICTS), "")
     numbers = (_read_points(fields.get(key)) for key in ("feedback", "score"))
@@ -464,9 +461,7 @@ def _read_as_feedback(fields: Mapping[str, Any], notes: list[str]) -> Intake:
     if score is None:
         raise _UnusableError(f"feedback is a number from 0 to 100, or one of {', '.join(VERDICTS)}")
     note = _read_text(fields.get("note"), "note", notes)
-    return Intake(
-        (events.FeedbackRecorded(_find_name(fields, COMPONENT_KEYS), score, verdict, note),), "human", ("session",)
-    )
+    return (events.FeedbackRecorded(_find_name(fields, COMPONENT_KEYS), score, verdict, note),)
 
 
 def _read_text(value: object, what: str, notes: list[str]) -> str:
@@ -480,21 +475,20 @@ def _read_text(value: object, what: str, notes: list[str]) -> str:
     return value[:MAX_NOTE_CHARS].encode("utf-8", "replace").decode()
 
 
-def _read_as_baseline(fields: Mapping[str, Any], notes: list[str]) -> Intake:
+def _read_as_baseline(fields: Mapping[str, Any], notes: list[str]) -> Recorded:
     value = _read_points(fields.get("baseline", fields.get("value")))
     score = _find_name(fields, ("score", "component"))
     if value is None or not score:
-        raise _UnusableError(
-            "a baseline is a number from 0 to 100, with the score that it is for: ac06, session.overall"
-        )
+        what = "a number from 0 to 100, with the score that it is for: ac06, session.overall"
+        raise _UnusableError(f"a baseline is {what}")
     reason = _read_text(fields.get("reason"), "reason", notes)
-    return Intake((events.BaselineSet(score, value, reason),), "human")
+    return (events.BaselineSet(score, value, reason),)
 
 
-def _read_as_session_end(fields: Mapping[str, Any], _notes: list[str]) -> Intake:
+def _read_as_session_end(fields: Mapping[str, Any], _notes: list[str]) -> Recorded:
     if "session_ended" in fields and read_number(fields["session_ended"]) is not True:
         raise _UnusableError("session_ended is not true")
-    return Intake((events.SessionEnded(_find_version([fields])),), "agent", ("session",))
+    return (events.SessionEnded(_find_version([fields])),)
 
 
 def _find_version(areas: Sequence[Mapping[str, Any]]) -> str:
@@ -504,7 +498,7 @@ def _find_version(areas: Sequence[Mapping[str, Any]]) -> str:
     return next((name for name in names if name and name != "unknown"), "")
 
 
-def _read_as_telemetry(fields: Mapping[str, Any], notes: list[str]) -> Intake:
+def _read_as_telemetry(fields: Mapping[str, Any], notes: list[str]) -> Recorded:
     type_ = _find_type(fields)
     if not type_:
         known = "metrics, nor a benchmark, feedback, a baseline, a session's end or telemetry"
@@ -520,15 +514,17 @@ def _read_as_telemetry(fields: Mapping[str, Any], notes: list[str]) -> Intake:
     ended = (events.SessionEnded(_find_version(areas)),) if row.ends_session else ()
     if not metrics and not ended:
         raise _UnusableError("the event brings no number")
-    recorded = (*ended, *_make_metrics_events(fields, metrics, type_))
-    return Intake(recorded, "import", _WANTED[1:] if ended else _WANTED)
+    return (*ended, *_make_metrics_events(fields, metrics, type_))
 
 
-KINDS: Final[dict[str, tuple[_Reader, *tuple[str, ...]]]] = {
-    "metrics.recorded": (_read_as_metrics, "metrics"),
-    "feedback.recorded": (_read_as_feedback, "feedback"),
-    "session.ended": (_read_as_session_end, "session_ended"),
-    "baseline.set": (_read_as_baseline, "baseline"),
-    "benchmark.recorded": (_read_as_benchmark, "components", "benchmark", "passed"),
+TELEMETRY: Final = "telemetry"
+SHAPES: Final[dict[str, tuple[_Reader, str, tuple[str, ...], tuple[str, ...]]]] = {
+    "metrics.recorded": (_read_as_metrics, "", ("component", "session"), ("metrics",)),
+    "feedback.recorded": (_read_as_feedback, "human", ("session",), ("feedback",)),
+    "session.ended": (_read_as_session_end, "agent", ("session",), ("session_ended",)),
+    "baseline.set": (_read_as_baseline, "human", (), ("baseline",)),
+    "benchmark.recorded": (_read_as_benchmark, "agent", ("component",), ("components", "benchmark", "passed")),
+    TELEMETRY: (_read_as_telemetry, "", _WANTED, ()),
 }
-"""Kind that an object can declare → function that reads it, and keys that show the same; the first match counts."""
+"""Kind that an object can declare → function that reads it, its rater if not that of its type, what it should name,
+and keys that show the kind as well; the first match counts."""

@@ -41,22 +41,17 @@ class CurrentScore(NamedTuple):
         id: Which score.
         name: Its name for people.
         levels: Its average on each day with data, in order.
-        shown: Those of which enough was measured.
         latest: The last of all levels; None where there is none, or none in the time of a long trend.
         trend: The short trend; None where there is not enough data.
+        is_shown: Whether enough was measured on its last day with data.
     """
 
     id: str
     name: str
     levels: Sequence[Level]
-    shown: Sequence[Level]
     latest: Level | None
     trend: Row | None
-
-    @property
-    def is_shown(self) -> bool:
-        """Return whether enough was measured on its last day with data."""
-        return self.levels[-1:] == self.shown[-1:]
+    is_shown: bool
 
 
 def current_scores(state: Scores) -> dict[str, CurrentScore]:
@@ -76,9 +71,9 @@ def current_scores(state: Scores) -> dict[str, CurrentScore]:
             score,
             name,
             levels,
-            [level for level in levels if is_enough(level.measured, config)],
             levels[-1] if levels and levels[-1].period >= first else None,
             trend([level.value for level in levels], config.trends.short_term_days),
+            not levels or is_enough(levels[-1].measured, config),
         )
     return found
 

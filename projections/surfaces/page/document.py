@@ -35,7 +35,7 @@ from tallybook.projections.playbook.entry import SPEC_POLICY
 from tallybook.projections.playbook.fold import UNDOABLE, fold_history
 from tallybook.projections.scores import summary
 from tallybook.projections.scores.config import DASHBOARD, SESSION
-from tallybook.projections.scores.scoring import Level, alerts
+from tallybook.projections.scores.scoring import Level, alerts, is_enough
 from tallybook.projections.scores.view import OVERALL_ID, Scores
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.console.story_text import tell_story
@@ -333,7 +333,7 @@ def _scores_part(project: Project, film: Film, moment: Moment | None) -> dict[st
 
 def _score_series(state: Scores, score: summary.CurrentScore, days: Sequence[str]) -> dict[str, Any]:
     """Return a score on each day; None on a day on which too little of it was measured to show it."""
-    shown = {level.period: level.value for level in score.shown}
+    shown = {level.period: level.value for level in score.levels if is_enough(level.measured, state.config)}
     measured = {level.period: level.measured / 100 for level in score.levels}
     baseline = state.baselines.get(score.id)
     composite = "composite" if score.id.startswith(SESSION) else "component"

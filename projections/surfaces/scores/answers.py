@@ -5,7 +5,7 @@ A page becomes a screen (`screen.py`) or a Markdown file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 import os
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -62,12 +62,12 @@ class Table(NamedTuple):
     Attributes:
         title: What it shows; empty for what the page does.
         columns: Their headings.
-        rows: Texts and numbers, one for each column.
+        rows: Texts and numbers, one for each column; a table without rows is not shown.
     """
 
     title: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[Any, ...], ...]
+    rows: Sequence[tuple[Any, ...]]
 
 
 class ScorePage(NamedTuple):
@@ -87,13 +87,13 @@ class ScorePage(NamedTuple):
 
     title: str
     heading: str = ""
-    bars: tuple[Bar, ...] = ()
-    sentences: tuple[str, ...] = ()
-    tables: tuple[Table, ...] = ()
-    focus: tuple[str, ...] = ()
+    bars: Sequence[Bar] = ()
+    sentences: Sequence[str] = ()
+    tables: Sequence[Table] = ()
+    focus: Sequence[str] = ()
     framed: bool = False
     day: str = ""
-    alerts: tuple[str, ...] = ()
+    alerts: Sequence[str] = ()
 
 
 def make_bar(name: str, level: Level | None, config: Config, direction: str = "", page_day: str = "") -> Bar:
@@ -128,21 +128,6 @@ def format_level(level: Level | None, config: Config) -> str:
     return text if level.measured == ALL else f"{text}, {level.measured} % measured"
 
 
-_CELLS: Final = "▁▂▃▄▅▆▇█"
-_MAX_CELLS: Final = 60
-
-
-def sparkline(series: Sequence[Level]) -> str:
-    """Return the latest days of a series as cells, from the least score to the greatest; empty for one day or none."""
-    shown = series[-_MAX_CELLS:]
-    if not shown[1:]:
-        return ""
-    values = [level.value for level in shown]
-    least, most = min(values), max(values)
-    cells = [_CELLS[(value - least) * (len(_CELLS) - 1) // max(most - least, 1)] for value in values]
-    return f"{shown[0].period} {''.join(cells)} {shown[-1].period}, from {least} to {most}."
-
-
 _MARKS: Final = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
 
@@ -150,15 +135,14 @@ def markdown(page: ScorePage) -> str:
     """Return a page as Markdown; no text in it is markup of its own."""
     blocks = [f"# {_plain(page.title)}", *(f"**{_plain(alert)}**" for alert in page.alerts)]
     blocks += [_plain(page.heading), _plain(page.day)]
-    if page.bars:
-        rows = [
-            (bar.name, NO_DATA if bar.value is None else bar.value, bar.grade, ARROWS.get(bar.direction, ""), bar.note)
-            for bar in page.bars
-        ]
-        blocks.append(_table(("Score of", "Points", "Grade", "Trend", "Note"), rows))
+    rows = [
+        (bar.name, NO_DATA if bar.value is None else bar.value, bar.grade, ARROWS.get(bar.direction, ""), bar.note)
+        for bar in page.bars
+    ]
+    blocks.append(_table(("Score of", "Points", "Grade", "Trend", "Note"), rows))
     blocks += map(_plain, page.sentences)
     for table in page.tables:
-        blocks += [f"## {_plain(table.title)}"] if table.title else []
+        blocks += [f"## {_plain(table.title)}"] if table.title and table.rows else []
         blocks.append(_table(table.columns, table.rows))
     if page.focus:
         blocks += ["## Focus areas", "\n".join(f"- {_plain(line)}" for line in page.focus)]
@@ -170,7 +154,10 @@ def _plain(value: Any) -> str:
     return _MARKS.sub(r"\\\1", escape(value))
 
 
-def _table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Return a table, empty without rows."""
+    if not rows:
+        return ""
     lines = [[_plain(cell) for cell in columns], ["---"] * len(columns), *([*map(_plain, row)] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -260,12 +247,12 @@ def _show_summary(query: ScoreQuery) -> Answer:
     page = ScorePage(
         config.title,
         _headline("Overall", whole, trend["trend"], config),
-        tuple(bars),
+        bars,
         sentences=_omissions(state) if query.detail else (),
-        focus=tuple(map(_focus_line, areas)) if display.show_recommendations else (),
+        focus=[_focus_line(area) for area in areas if display.show_recommendations],
         framed=True,
         day=f"Scores of {day}.",
-        alerts=tuple(_alert_lines(scores, config)),
+        alerts=[*_alert_lines(scores, config)],
     )
     return answer, page
 
@@ -340,8 +327,8 @@ def _show_session(query: ScoreQuery) -> Answer:
     page = ScorePage(
         f"SESSION {session.id}",
         ", ".join([whole, format_time(answer["timestamp"]), *version]),
-        tuple(make_bar(name, levels.get(id_), config) for id_, name in config.scores.items() if id_ != OVERALL_ID),
-        tables=tuple(_parts_table(why, config.scores[name], config) for name, why in parts.items()),
+        [make_bar(name, levels.get(id_), config) for id_, name in config.scores.items() if id_ != OVERALL_ID],
+        tables=[_parts_table(why, config.scores[name], config) for name, why in parts.items()],
     )
     return answer, page
 
@@ -400,10 +387,8 @@ def _show_day(query: ScoreQuery) -> Answer:
         if is_enough(level.measured, config):
             cells = (*tally.range(name).values(), letter(level.value, config))
         rows.append((config.scores[name], *cells, f"{level.measured} %"))
-    table = Table("", ("score", "avg", "min", "max", "grade", "measured"), tuple(rows))
-    return answer, ScorePage(
-        f"DAY {day}", heading, tables=(table,) if rows else (), sentences=() if rows else (NO_DATA,)
-    )
+    table = Table("", ("score", "avg", "min", "max", "grade", "measured"), rows)
+    return answer, ScorePage(f"DAY {day}", heading, tables=[table], sentences=() if rows else [NO_DATA])
 
 
 # Trends
@@ -420,14 +405,13 @@ def _show_trend(query: ScoreQuery, days: int) -> Answer:
     title = f"{score.name.upper()}, {days} DAYS"
     if not score.levels:
         return answer, ScorePage(title, NO_DATA)
-    rows = tuple(_trend_row(other, trend, config) for other, trend in others)
+    rows = [_trend_row(other, trend, config) for other, trend in others]
     columns = ("score", "last", "average", "before", "change", "%", "forecast", "last day")
     page = ScorePage(
         title,
         _headline(score.name, score.levels[-1], answer["trend"], config, days),
-        # Both sides that the trend compares.
-        sentences=(sparkline(score.shown[-2 * days :]), *(_trend_sentences(answer, days) if score.is_shown else ())),
-        tables=(Table("", columns, rows),) if rows else (),
+        sentences=[*_trend_sentences(score, answer, days)],
+        tables=[Table("", columns, rows)],
         day=f"Days with data from {answer['from']} to {answer['to']}.",
     )
     return answer, page
@@ -450,8 +434,11 @@ def _trend_row(score: CurrentScore, answer: Fields, config: Config) -> tuple[Any
     return (score.name, last, *numbers, forecast.get("next_7_days", ""), answer["to"] or "")
 
 
-def _trend_sentences(answer: Fields, days: int) -> Iterator[str]:
+def _trend_sentences(score: CurrentScore, answer: Fields, days: int) -> Iterator[str]:
+    """Yield the trend and the forecast of a score, nothing where too little of it was measured."""
     trend, forecast = answer["trend"], answer["forecast"]
+    if not score.is_shown:
+        return
     if trend is not None:
         yield (
             f"{trend['direction'].capitalize()}: {trend['current_avg']:.1f} on average of the last {days} days with "
@@ -471,7 +458,7 @@ def _show_component(query: ScoreQuery, component: Component) -> Answer:
     """Return the score of a component; with details or in a session also why, and what changed it."""
     state, config = query.state, query.state.config
     score = summary.current_scores(state)[component.id]
-    days, why, changes, latest = config.trends.short_term_days, None, None, score.latest
+    days, latest = config.trends.short_term_days, score.latest
     answer: dict[str, Any] = {
         "component": score.id,
         "name": score.name,
@@ -481,37 +468,33 @@ def _show_component(query: ScoreQuery, component: Component) -> Answer:
         "coverage": latest and latest.measured / 100,
         "trend": summary.trend_of(score, days),
     }
+    sentences, tables = [*_trend_sentences(score, answer["trend"], days)], []
     if query.detail or query.session is not None:
         if query.session is not None:
             session = find_session(state, query.session)
         else:
             session = next((session for session in state.latest_sessions() if score.id in session.levels), None)
-        why = None if session is None else _explain(query, session, [component])[score.id]
-        changes = summary.changes(state, component, days)
-        answer |= {"why": why, "changes": changes}
-    sentences = [sparkline(score.shown)]
-    sentences += _trend_sentences(answer["trend"], days) if score.is_shown else ()
-    if changes is not None:
-        parts = [f"{part['name']} {part['delta']:+.1f}" for part in changes["parts"] if part["delta"]]
-        total = f"{changes['before']:.1f} to {changes['now']:.1f}"
-        gave = ", ".join(parts) if parts else "no part gave more or less"
-        sentences.append(f"From {total} since the {days} days with data before: {gave}.")
-    tables = []
-    if why is not None:
-        tables.append(_parts_table(why, f"In session {why['session_id']}, {format_time(why['timestamp'])}", config))
-        rows = tuple((row["seq"], format_time(row["at"]), row["what"], _values(row["values"])) for row in why["events"])
-        tables += [Table("Events", ("event", "when", "what", "values"), rows)] if rows else []
+        answer["why"] = why = None if session is None else _explain(query, session, [component])[score.id]
+        answer["changes"] = changes = summary.changes(state, component, days)
+        sentences += [_change_sentence(changes)] if changes is not None else []
+        if why is not None:
+            title = f"In session {why['session_id']}, {format_time(why['timestamp'])}"
+            rows = [(row["seq"], format_time(row["at"]), row["what"], _values(row["values"])) for row in why["events"]]
+            events = Table("Events", ("event", "when", "what", "values"), rows)
+            tables += [_parts_table(why, title, config), events]
     on = "" if latest is None else f" on {latest.period}"
     if latest is not None and score.is_shown and config.display.show_recommendations:
         grade = scoring.grade_of(latest.value, config)
         on += f": {grade.status}. {grade.action}"
-    page = ScorePage(
-        score.name,
-        f"{format_level(latest, config)}{on}.",
-        sentences=tuple(sentences),
-        tables=tuple(tables),
-    )
-    return answer, page
+    return answer, ScorePage(score.name, f"{format_level(latest, config)}{on}.", sentences=sentences, tables=tables)
+
+
+def _change_sentence(changes: Fields) -> str:
+    """Return what changed a component's score, the part that changed it most first."""
+    parts = [f"{part['name']} {part['delta']:+.1f}" for part in changes["parts"] if part["delta"]]
+    total = f"{changes['before']:.1f} to {changes['now']:.1f}"
+    gave = ", ".join(parts) if parts else "no part gave more or less"
+    return f"From {total} since the {changes['days']} days with data before: {gave}."
 
 
 def _explain(query: ScoreQuery, scored: ScoredSession, components: Sequence[Component]) -> dict[str, dict[str, Any]]:
@@ -525,7 +508,7 @@ def _explain(query: ScoreQuery, scored: ScoredSession, components: Sequence[Comp
 def _parts_table(why: Fields, what: str, config: Config) -> Table:
     """Return the parts of a component's score in a session."""
     score = None if why["score"] is None else Level("", why["score"], round(why["coverage"] * ALL))
-    rows = tuple(
+    rows = [
         (
             part["name"],
             NO_DATA if part["points"] is None else _shorten(part["points"]),
@@ -535,7 +518,7 @@ def _parts_table(why: Fields, what: str, config: Config) -> Table:
             " ".join(map(str, part["events"])),
         )
         for part in why["parts"]
-    )
+    ]
     columns = ("metric", "points", "weight", "gives", "measured", "events")
     return Table(f"{what}: {format_level(score, config)}", columns, rows)
 

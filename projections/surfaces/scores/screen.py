@@ -6,6 +6,7 @@ Texts are other people's, as in projections/surfaces/console/terminal.py: nothin
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any, Final
 
 from rich import box
@@ -32,7 +33,7 @@ MAX_BAR: Final = 24
 MAX_NAME: Final = 30
 LEAST_BAR: Final = 4
 _PLAIN: Final = str.maketrans(
-    {**dict(zip("↑↓→•░▁▂▃▄▅▆▇█", "^v=*._,-~+x%#", strict=True)), **dict.fromkeys("┌┐└┘├┤", "+"), "─": "-", "│": "|"}
+    {**dict(zip("↑↓→•░█", "^v=*.#", strict=True)), **dict.fromkeys("┌┐└┘├┤", "+"), "─": "-", "│": "|"}
 )
 _VALUE: Final = len(" 100 (A) ↑")
 
@@ -48,7 +49,7 @@ def show(console: Console, page: ScorePage) -> None:
         bars = [_draw_bars(console, page.bars, width)] if page.bars else []
         for part in (title, *alerts, heading, *bars, *sentences):
             console.print(part)
-        for table in page.tables:
+        for table in filter(attrgetter("rows"), page.tables):
             console.print()
             if table.title:
                 print_text(console, table.title, style="bold")
