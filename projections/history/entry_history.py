@@ -7,11 +7,8 @@ alone, so stories are folded for the names that a question is about.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from functools import lru_cache
 from math import inf
-import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-import unicodedata
 
 import attrs
 
@@ -19,7 +16,7 @@ from tallybook.ledger import events
 from tallybook.ledger.events import Entry
 from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.projections.history.event_rows import by_json, kind_of, reference, summary, when_json
-from tallybook.projections.playbook.entry import SPEC_POLICY, Policy, add_rating
+from tallybook.projections.playbook.entry import SPEC_POLICY, Policy, add_rating, normalize_words
 from tallybook.projections.playbook.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.playbook.view import CHANGES, UNDONE, UNKNOWN, Playbook, settle, text_of
@@ -42,7 +39,6 @@ MAX_RATINGS: Final = 10
 
 _NEUTRAL_KINDS: Final = (events.EventRedacted, events.PointNoted)
 """Kinds of steps that never add an entry or take it out."""
-_WORD: Final = re.compile(r"\w+")
 
 
 # The states
@@ -396,16 +392,6 @@ def graveyard(state: EntryStatuses) -> list[dict[str, Any]]:
 
 
 # Entries by their words, and the other names of their advice
-
-
-# A lineage compares every text of an entry with those of all names, so each text comes up again and again.
-@lru_cache(maxsize=4096)
-def normalize_words(text: str) -> str:
-    """Return a text's words without case, white space, punctuation and Unicode variants, to compare texts by.
-
-    A text without any word stays as it is.
-    """
-    return " ".join(_WORD.findall(unicodedata.normalize("NFKC", text).casefold())) or text
 
 
 def find_by_words(state: EntryStatuses, words: str) -> list[str]:

@@ -6,8 +6,11 @@ The default policy is the specification's (REQ-SCORE-007).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from math import sqrt
+import re
 from typing import Final
+import unicodedata
 
 import attrs
 
@@ -115,3 +118,16 @@ POLICIES: Final = {
     )
 }
 """Name → policy, with the specification's floor and margin. To add one, add a row here and in projections/README.md."""
+
+
+_WORD: Final = re.compile(r"\w+")
+
+
+# A lineage compares every text of an entry with those of all names, so each text comes up again and again.
+@lru_cache(maxsize=4096)
+def normalize_words(text: str) -> str:
+    """Return a text's words without case, white space, punctuation and Unicode variants, to compare texts by.
+
+    A text without any word stays as it is.
+    """
+    return " ".join(_WORD.findall(unicodedata.normalize("NFKC", text).casefold())) or text

@@ -29,7 +29,7 @@ import msgspec
 
 from tallybook.ledger import events
 from tallybook.ledger.playbook_constants import REDACTED
-from tallybook.projections.history.entry_history import normalize_words
+from tallybook.projections.playbook.entry import normalize_words
 from tallybook.projections.playbook.fold import State, View, batch_view
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 from tallybook.projections.scores import scoring
@@ -59,7 +59,7 @@ class ScoredPlaybook(Playbook):
     """The playbook, and the words of all its texts.
 
     Attributes:
-        words: Words of a text, as ``entry_history.normalize_words`` gives them → the names that had it, in order.
+        words: Words of a text, as ``entry.normalize_words`` gives them → the names that had it, in order.
     """
 
     words: dict[str, dict[str, None]] = attrs.field(factory=dict)

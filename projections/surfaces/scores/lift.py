@@ -264,6 +264,9 @@ def draw_again(project: Project) -> Row:
 
 def load_questions(project: Project, moment: Moment | None = None) -> list[Row]:
     """Return the questions of a ledger with their verdicts, in order, as of a moment or now."""
+    # Most ledgers have none, and need not be folded.
+    if not reading.open_own_log(project).may_contain(_LINE):
+        return []
     state = load_state(project, moment)
     return [question_json(state, question) for question in state.questions.values()]
 
@@ -364,21 +367,16 @@ def say_judged(question: Row, verdict: Row | None) -> str:
 # What other answers say of it: `why`, `what-if` and the page; nothing if unasked
 
 
-def _load_asked(project: Project, moment: Moment | None) -> list[Row]:
-    """Return the same; where nothing was asked the ledger is not folded."""
-    return load_questions(project, moment) if reading.open_own_log(project).may_contain(_LINE) else []
-
-
 def entry_lines(project: Project, name: str, moment: Moment | None = None) -> list[str]:
     """Return what lift knows of an entry as of a moment, in a line."""
-    about = judge_entry(_load_asked(project, moment), name)
+    about = judge_entry(load_questions(project, moment), name)
     return [] if about is None else [f"Lift: {say_judged(*about)}."]
 
 
 def summary_lines(project: Project) -> list[str]:
     """Return what lift knows, a line for each unit of each question."""
     lines = []
-    for question in _load_asked(project, None):
+    for question in load_questions(project):
         groups = {view.PLAYBOOK: ["the playbook"], view.NEW: ["new entries"]}
         units = groups.get(question["question"]) or question["names"]
         closed = "" if question["stopped"] is None else ", closed"
@@ -389,7 +387,7 @@ def summary_lines(project: Project) -> list[str]:
 
 def hurting_names(project: Project, moment: Moment | None = None) -> frozenset[str]:
     """Return the entries of which lift says that they hurt, by themselves or as one of the new entries."""
-    questions = _load_asked(project, moment)
+    questions = load_questions(project, moment)
     judged = {name: judge_entry(questions, name) for question in questions for name in question["names"]}
     return frozenset(name for name, about in judged.items() if about and about[1] and about[1]["word"] == "hurts")
 
