@@ -192,7 +192,7 @@ def make(project: Project, choices: Choices) -> tuple[bytes, dict[str, Any]]:
         labels = [[new, *names] for new, names in numbers.items()]
         meta |= {"head": f"{head.seq}:{head.chain}", "labels": labels}
         meta["opens"]["event"] = film.last
-    agents = [", ".join(filter(None, film.agents[number])) for number in range(1, len(film.sessions) + 1)]
+    agents = [", ".join(filter(None, names)) for _, *names in film.sessions.values()]
     quotes = [[field, mask(text)] for _, field, text in film.quotes] if choices.with_quotes else []
     content = {
         "film": film.part(with_texts=choices.with_texts),

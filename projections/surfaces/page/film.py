@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from itertools import islice, pairwise
+from itertools import pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -15,9 +15,9 @@ from tallybook.ledger import events
 from tallybook.ledger.codec import texts_of
 from tallybook.ledger.events import Entry
 from tallybook.ledger.line import CONTINUED
-from tallybook.ledger.records import Batch, EventRecord
+from tallybook.ledger.records import Author, Batch, EventRecord
 from tallybook.projections.history.entry_history import affected_names
-from tallybook.projections.playbook.fold import UndoneIds, find_undone, fold, mark_undone, undos_in
+from tallybook.projections.playbook.fold import UndoneEvent, find_undone, fold, mark_undone, undos_in
 from tallybook.projections.playbook.inject import interval
 from tallybook.projections.playbook.view import PLAYBOOK, UNDONE, Playbook
 from tallybook.projections.surfaces.writing.secrets import mask
@@ -91,8 +91,6 @@ class Film:
 
     Attributes:
         read: Reads the history.
-        undos: The undos of the history.
-        spans: Each undone event with the undos since which and up to which it is undone, 0 for none, in order.
         base: Number of the last event before the first moment of the page; 0 where the page has every moment.
         names: Names of entries.
         lasts: The last event of each moment, those before the page as well.
@@ -103,10 +101,11 @@ class Film:
         kind_names: Kind, words, the rating of one and whether it counted.
         authors: Number of the rater, and that of the session plus 1, 0 for none.
         raters: human, reflector and so on, in a shared playbook with the machine.
-        sessions: Ids of sessions.
-        agents: Number of a session plus 1 → the agent and the model that its events name first, None where none does.
+        sessions: Id of a session → its number plus 1, and the agent and the model that its events name first, if any.
         injections: Event number of each injection, and the entries that it has or the one before has, not both.
         quotes: Event number, field and text of the reasons and notes.
+        undone: Undone event → the undo since which it is undone.
+        spans: Each event that was undone, with the undos since which and up to which.
         last: Number of the last event.
         chain: The chain value there.
         ledger: Id of the ledger.
@@ -117,9 +116,7 @@ class Film:
     """
 
     read: Read
-    undos: Sequence[EventRecord]
-    spans: Sequence[tuple[int, int, int]]
-    base: int
+    base: int = 0
     names: dict[Any, int] = attrs.field(factory=dict)
     lasts: list[int] = attrs.field(factory=list)
     times: list[int] = attrs.field(factory=list)
@@ -129,10 +126,11 @@ class Film:
     kind_names: dict[Any, int] = attrs.field(factory=dict)
     authors: dict[Any, int] = attrs.field(factory=dict)
     raters: dict[Any, int] = attrs.field(factory=dict)
-    sessions: dict[Any, int] = attrs.field(factory=dict)
-    agents: dict[int, tuple[str | None, str | None]] = attrs.field(factory=dict)
+    sessions: dict[str, tuple[int, str | None, str | None]] = attrs.field(factory=dict)
     injections: list[tuple[int, list[int]]] = attrs.field(factory=list)
     quotes: list[tuple[int, str, str]] = attrs.field(factory=list)
+    undone: dict[int, int] = attrs.field(factory=dict)
+    spans: list[tuple[int, int, int]] = attrs.field(factory=list)
     last: int = 0
     chain: str = ""
     ledger: str = ""
@@ -140,52 +138,51 @@ class Film:
     book: Playbook = attrs.field(factory=PLAYBOOK.start)
     rows: dict[str, EntryRow] = attrs.field(factory=dict)
     changes: list[tuple[int, str, EntryRow]] = attrs.field(factory=list)
+    _undos: list[EventRecord] = attrs.field(factory=list)
     _last_place: int = 0
     _injected: dict[str, None] = attrs.field(factory=dict)
-    _author_numbers: dict[tuple[bytes, ...], int] = attrs.field(factory=dict)
 
     def add(self, batch: Batch) -> None:
-        """Add a batch: before the first moment of the page its time alone, and the last of those as a snapshot."""
-        size = batch.last - self.last
-        whole = len(batch.events) == size
-        # A text that continues on further lines takes numbers of its own.
-        numbers = range(self.last + 1, batch.last + 1) if whole else [record.seq for record in batch.records]
+        """Add a batch, which is a moment."""
         self.lasts.append(batch.last)
-        self.times.append((datetime.fromisoformat(batch.unverified_at) - _EPOCH) // _MILLISECOND)
-        numbered = list(zip(numbers, batch.events, strict=True))
-        if batch.last > self.base:
-            self._add_moment(batch, numbered)
-        for seq, event in numbered:
-            self._note_event(seq, event)
-        self.last, self.chain = batch.last, batch.chain
-        if batch.last == self.base:
-            self._fold_again(self.base)
-            self.quotes.clear()
-            given = [number_of(self.names, name) for name in self._injected]
-            # The first injection of the page tells what differs from this one.
-            self.injections = [(self.base, given)] if given else []
-
-    def _add_moment(self, batch: Batch, numbered: Sequence[tuple[int, Any]]) -> None:
-        self._add_author(batch)
+        self.times.append((datetime.fromisoformat(batch.at) - _EPOCH) // _MILLISECOND)
+        self._add_author(batch.records[0].by)
+        numbered: dict[int, Any] = {record.seq: record.event for record in batch.records}
         # Before the fold and after it: the batch can prune an entry that it rates, and rate one that it adds.
         rated = self._ratable(batch)
-        if events.EventsVoided in map(type, batch.events):
-            self._fold_again(batch.last)
+        if undos := undos_in(batch):
+            self._undos += undos
+            self._fold_again(undos[0].seq, batch.last)
         else:
             # Taken before the fold: what an update prunes is not due after it.
             names = list(self._names_in(batch))
             fold(PLAYBOOK, (batch,), self.book)
-            self._note(names, {getattr(event, "name", ""): seq for seq, event in numbered}, batch.last)
+            self._note(names, {getattr(event, "name", ""): seq for seq, event in numbered.items()}, batch.last)
         rated |= self._ratable(batch)
-        # The lines on which a text goes on have numbers, and no event.
-        size, continued = batch.last - self.last, number_of(self.kind_names, (CONTINUED, "text continued"))
-        kinds, entries = [continued] * size, [0] * size
-        for seq, event in numbered:
+        for seq in range(self.last + 1, batch.last + 1):
+            event = numbered.get(seq)
+            # The lines on which a text goes on have numbers, and no event.
+            words = (CONTINUED, "text continued") if event is None else kind_words(event, rated)
+            self.kinds.append(number_of(self.kind_names, words))
             name = getattr(event, "name", None)
-            kinds[seq - self.last - 1] = number_of(self.kind_names, kind_words(event, rated))
-            entries[seq - self.last - 1] = number_of(self.names, name) + 1 if isinstance(name, str) else 0
-        self.kinds += kinds
-        self.entries += entries
+            self.entries.append(number_of(self.names, name) + 1 if isinstance(name, str) else 0)
+            self._note_event(seq, event)
+        self.last, self.chain = batch.last, batch.chain
+
+    def cut(self, most: int) -> None:
+        """Make one snapshot of the moments before the last ones."""
+        base = self.base = self.lasts[-most - 1]
+        self.moment_authors = self.moment_authors[-most:]
+        self.kinds, self.entries = self.kinds[base:], self.entries[base:]
+        snapshot = {name: (base, name, row) for seq, name, row in self.changes if seq <= base}
+        self.changes = [*snapshot.values(), *(change for change in self.changes if change[0] > base)]
+        given: set[int] = set()
+        for seq, changed in self.injections:
+            given ^= set(changed) if seq <= base else set()
+        later = [injection for injection in self.injections if injection[0] > base]
+        self.injections = [(base, sorted(given)), *later] if given else later
+        self.quotes = [quote for quote in self.quotes if quote[0] > base]
+        self.spans = [span for span in self.spans if span[0] > base]
 
     def _ratable(self, batch: Batch) -> set[str]:
         """Return the names in a batch of which a rating counts for an entry of the playbook."""
@@ -208,18 +205,14 @@ class Film:
                 (seq, field, text) for field, text in texts_of(event).items() if field in {"reason", "note"}
             ]
 
-    def _add_author(self, batch: Batch) -> None:
+    def _add_author(self, by: Author) -> None:
         """Note the author of a batch; where another program wrote several, of its first event."""
-        key = tuple(batch.unverified_authors)
-        # To decode the author of every batch would be a sixth of the time of a page.
-        if len(key) != 1 or key not in self._author_numbers:
-            by = batch.records[0].by
-            session = 0 if by.session is None else number_of(self.sessions, by.session) + 1
-            agent, model = self.agents.get(session, (None, None))
-            self.agents[session] = (agent or by.agent, model or by.model)
-            rater = number_of(self.raters, f"{by.rater}{_AT}{by.writer}" if by.writer else by.rater)
-            self._author_numbers[key] = number_of(self.authors, (rater, session))
-        self.moment_authors.append(self._author_numbers[key])
+        session = 0
+        if by.session is not None:
+            session, agent, model = self.sessions.get(by.session) or (len(self.sessions) + 1, None, None)
+            self.sessions[by.session] = (session, agent or by.agent, model or by.model)
+        rater = number_of(self.raters, f"{by.rater}{_AT}{by.writer}" if by.writer else by.rater)
+        self.moment_authors.append(number_of(self.authors, (rater, session)))
 
     # Changes
 
@@ -277,11 +270,21 @@ class Film:
             last = row.place
         return placed
 
-    def _fold_again(self, until: int) -> None:
-        """Fold the playbook up to an event, as history reads then, and note it; an undo can change every name."""
-        # An undo counts from its own moment on, as in show --at.
-        undone = find_undone(undo for undo in self.undos if undo.seq <= until)
-        book = self.book = fold(PLAYBOOK, mark_undone(self.read(), undone), until=until)
+    def _fold_again(self, undo: int, until: int) -> None:
+        """Fold the playbook up to an event, as history reads after an undo, which can change every name."""
+        undone: set[int] = set()
+
+        def read() -> Iterator[Batch]:
+            # An undo counts from its own moment on, as in show --at.
+            for batch in mark_undone(self.read(), find_undone(self._undos)):
+                if UndoneEvent in map(type, batch.events):
+                    undone.update(record.seq for record in batch.records if isinstance(record.event, UndoneEvent))
+                yield batch
+
+        book = self.book = fold(PLAYBOOK, read(), until=until)
+        # An undo can undo an undo, so an event can be undone several times.
+        self.spans += [(seq, self.undone.pop(seq), undo) for seq in self.undone.keys() - undone]
+        self.undone |= dict.fromkeys(undone - self.undone.keys(), undo)
         self._note([*self.rows, *book.entries, *book.gone, *book.used, *book.pinned], {}, until)
 
     def part(self, *, with_texts: bool) -> dict[str, Any]:
@@ -304,7 +307,7 @@ class Film:
             "m_author": self.moment_authors,
             "e_kind": self.kinds,
             "e_entry": self.entries,
-            "undone": [span for span in self.spans if span[1] > self.base or span[2] > self.base],
+            "undone": sorted(self.spans),
             "injections": self.injections,
             **changes,
         }
@@ -356,32 +359,10 @@ def fold_film(read: Read, most: int = MAX_MOMENTS) -> Film:
         read: Reads the history.
         most: Most moments; those before them are one snapshot.
     """
-    # History is read before it is folded: where the page begins, and what is undone, is known only at its end.
-    lasts, undos = list[int](), list[EventRecord]()
+    film = Film(read)
     for batch in read():
-        lasts.append(batch.last)
-        undos += undos_in(batch)
-    base = lasts[-most - 1] if len(lasts) > most else 0
-    film = Film(read, undos, _find_spans(undos, read), base)
-    # What is appended meanwhile was not searched for undos.
-    for batch in islice(read(), len(lasts)):
         film.add(batch)
+    film.spans += [(seq, begin, 0) for seq, begin in film.undone.items()]
+    if len(film.lasts) > most:
+        film.cut(most)
     return film
-
-
-def _find_spans(undos: Sequence[EventRecord], read: Read) -> list[tuple[int, int, int]]:
-    """Return each undone event with the undos since which and up to which it is undone, 0 for none, in order."""
-    named = UndoneIds()
-    for undo in undos:
-        if isinstance(undo.event, events.EventsVoided):
-            named.add(undo, undo.event)
-    touched = [record for batch in read() if named.may_touch(batch) for record in batch.records] if undos else []
-    since: dict[int, int] = {}
-    spans: list[tuple[int, int, int]] = []
-    for number, undo in enumerate(undos, 1):
-        # An undo can undo an undo, so what is undone is asked at each of them.
-        ids = find_undone(undos[:number])
-        undone = {record.seq for record in touched if record.seq < undo.seq and ids.find_undo(record) is not None}
-        spans += [(seq, since.pop(seq), undo.seq) for seq in since.keys() - undone]
-        since |= dict.fromkeys(undone - since.keys(), undo.seq)
-    return sorted([*spans, *((seq, begin, 0) for seq, begin in since.items())])
