@@ -320,7 +320,7 @@ def _status(project: Project, *_options: Any) -> Answer:
 
 def _verify(project: Project, *_options: Any) -> Answer:
     with _open_book(project) as (_, engine):
-        check = operations.verify(project, engine)
+        check = operations.verify(project, engine)[0]
     is_faulty = check.skipped or check.redacted or check.newer
     code = EXIT_DAMAGED if check.differs else EXIT_NO if is_faulty else 0
     return operations.to_json(check), operations.check_lines(check, engine.address), code

@@ -138,9 +138,7 @@ def _move(project: Project, before: Membership, part: Membership) -> str:
             is_whole = not counted.batches and not counted.newer
             if copied >= 0 and is_whole and old.seal(contents.end, place):
                 return ""
-    raise engines.EngineError(
-        before.address, "other machines append at the same time", "nothing was moved; run it again"
-    )
+    raise _make_race_error(old)
 
 
 def moves(before: Membership, part: Membership) -> bool:
@@ -225,10 +223,8 @@ def _find_secret_text(project: Project, event: str) -> str:
     raise BadInputError(f"event {event}" if event else "EVENT", "is not in the own ledger", _LOG_HINT)
 
 
-def _make_moved_error(address: str, verb: str) -> engines.EngineError:
-    return engines.EngineError(
-        address, "another machine appended meanwhile, or the answer was lost", f"run `{verb}` again"
-    )
+def _make_race_error(engine: Engine) -> engines.EngineError:
+    return engines.EngineError(engine.address, "another machine appended meanwhile", "run the same command again")
 
 
 @attrs.frozen
@@ -258,13 +254,12 @@ class BookCheck:
     redactions: Sequence[replica.BookRedaction] = ()
 
 
-def verify(project: Project, engine: Engine) -> BookCheck:
-    """Read the whole engine, and compare it with this machine's copy."""
-    return _examine(project, engine)[0]
+def verify(project: Project, engine: Engine, without: str = "") -> tuple[BookCheck, engines.Contents, list[RawBatch]]:
+    """Read the whole engine, at will without a run, and compare it with this machine's copy.
 
-
-def _examine(project: Project, engine: Engine, without: str = "") -> tuple[BookCheck, engines.Contents, list[RawBatch]]:
-    """Return what an engine holds, at will without a run, and the batches that count, as this machine has them."""
+    Returns:
+        What it holds, its contents, and the batches that count, as this machine has them.
+    """
     contents = engine.read(0)
     runs = [run for run in contents.runs if run.place != without]
     counted = book.count(runs, START, set())
@@ -299,10 +294,9 @@ def check_lines(check: BookCheck, address: str) -> list[str]:
     ]
     if check.newer:
         lines.append(str(syncing.newer_rules(address, check.newer)))
-    if check.differs:
-        lines.append(f"the copy here differs from event {check.differs} on; run `tallybook sync --rejoin`")
-    else:
-        lines.append(f"the copy here has the same bytes up to event {min(check.end, check.events)}")
+    same = f"has the same bytes up to event {min(check.end, check.events)}"
+    differs = f"differs from event {check.differs} on; run `tallybook sync --rejoin`"
+    lines.append(f"the copy here {differs if check.differs else same}")
     if check.end > check.events:
         lines.append(f"events {check.events + 1} to {check.end} are only here; run `tallybook sync`")
     lines += [f"event {seq}: its text was redacted, and the engine still holds it" for seq in check.redacted]
@@ -333,13 +327,13 @@ def repair(project: Project, engine: Engine, without: str = "") -> tuple[BookChe
         EngineError: The book has rules that this version does not know; nothing was changed.
         BadInputError: The run to leave out is another one.
     """
-    check, contents, batches = _examine(project, engine)
+    check, contents, batches = verify(project, engine)
     place = f"run {without}" if without else ""
     if place:
         if check.newer is None or check.newer.place != place:
             hint = "`tallybook share verify` names runs; without --without, those that do not count are left out"
             raise BadInputError(place, "does not change the book to rules that are unknown here", hint)
-        check, contents, batches = _examine(project, engine, place)
+        check, contents, batches = verify(project, engine, place)
     if check.newer:
         # What newer versions appended from there on cannot be judged here, so nothing of it may be left out.
         raise syncing.newer_rules(engine.address, check.newer)
@@ -352,7 +346,7 @@ def repair(project: Project, engine: Engine, without: str = "") -> tuple[BookChe
         # An earlier repair may have been interrupted before it had erased all.
         return check, erase_former(engine)
     if engine.replace(contents.after_seal, book.cut_runs(batches, START, engine.run_bytes)) is None:
-        raise _make_moved_error(engine.address, "tallybook share repair")
+        raise _make_race_error(engine)
     # Only after the fresh runs: without them a reader would lack a piece of the chain.
     return check, erase_former(engine)
 
@@ -386,10 +380,10 @@ def upgrade(project: Project, part: Membership, engine: Engine) -> tuple[int, in
         return before, before
     contents = engine.read(end.seq)
     if book.count(contents.runs, end, set(), before).batches:
-        raise _make_moved_error(engine.address, "tallybook share upgrade")
+        raise _make_race_error(engine)
     batch = syncing.frame_system(end, BookRules(before + 1), part.writer, clock.utc_now())
     if engine.append(contents.end, book.cut_runs([batch], end, engine.run_bytes)) is None:
-        raise _make_moved_error(engine.address, "tallybook share upgrade")
+        raise _make_race_error(engine)
     run(project, part, engine)
     return before, before + 1
 
@@ -470,17 +464,13 @@ def status_lines(state: Mapping[str, Any]) -> list[str]:
     """Return the state for people."""
     engine = "reachable" if state["reachable"] else state["reason"]
     book_end = "" if state["engine_end"] is None else f" of {state['engine_end']}"
-    published = "Everything of this machine is in the book"
-    if state["pending"]:
-        waits = "waits" if state["pending"] == 1 else "wait"
-        published = f"{format_count(state['pending'], 'own batch', 'own batches')} {waits} to be published"
     lines = [f"Book {state['name']} ({state['book']}) in {state['engine']} at {state['address']}: {engine}"]
     if state["moved"]:
         lines.append(f"The book moved to {state['moved']['address']}; run: {share_command(**state['moved'])}")
     lines += [
         f"This machine is {state['writer']}; its own ledger ends at event {state['own_end']}",
         f"The playbook contains the book up to event {state['taken']}{book_end}",
-        published,
+        f"{format_count(state['pending'], 'own batch', 'own batches')} pending",
         *([f"Read-only: {state['read_only']}"] if state["read_only"] else []),
         *(f"Warning: {warning}" for warning in state["warnings"]),
     ]
@@ -536,33 +526,23 @@ def result_lines(result: syncing.SyncResult, *, read_only: bool = False) -> list
         )
     if result.restored:
         lines.append(f"The engine had lost its end: {format_count(result.restored, 'event')} given back")
-    taken = f"{format_count(result.taken, 'event')} of others taken in" if result.taken else "nothing new of others"
-    published = format_count(result.published, "own batch", "own batches") + " published" if result.published else ""
-    total = result.published + result.pending
-    if result.pending:
-        published = f"{result.published} of {format_count(total, 'own batch', 'own batches')} published, the rest waits"
-    if read_only:
-        published = "this machine publishes nothing"
-    return [*lines, f"Book at event {result.end[0]}: {taken}; {published or 'nothing to publish'}"]
+    total = format_count(result.published + result.pending, "own batch", "own batches")
+    published = "this machine publishes nothing" if read_only else f"{result.published} of {total} published"
+    taken = format_count(result.taken, "event")
+    return [*lines, f"Book at event {result.end[0]}: {taken} of others taken in; {published}"]
 
 
 def rejoined_lines(done: Mapping[str, Any]) -> list[str]:
     """Return what taking another history did, for people."""
-    if done["kept"] == done["copy"]:
-        lines = ["The engine has the history that this machine has"]
-    else:
-        taken = format_count(done["taken"], "event")
-        lines = [
-            f"The history of the book was taken: {taken} that this machine did not have",
-            f"The former copy is set aside: {done['kept']}",
-        ]
-    lines += [f"published again: {row['summary']}" for row in done["landed"]]
+    lines = [f"published again: {row['summary']}" for row in done["landed"]]
+    if done["kept"] != done["copy"]:
+        lines.append(f"The former copy is set aside: {done['kept']}")
     if done["missing"]:
         lines.append(_import_hint(done["missing"], done["kept"]))
     if done["pending"]:
         lines.append(f"{format_count(done['pending'], 'own batch', 'own batches')} wait for entries of others")
-    again = format_count(len(done["landed"]), "event")
-    return [*lines, f"Book at event {done['end'][0]}: {again} that it lacked published again"]
+    taken, again = format_count(done["taken"], "event"), format_count(len(done["landed"]), "event")
+    return [*lines, f"Book at event {done['end'][0]}: {taken} of its history were new here; {again} published again"]
 
 
 def change_lines(project: Project, before: int, after: int) -> list[str]:
