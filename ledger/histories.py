@@ -46,11 +46,6 @@ class Link(NamedTuple):
     batch: RawBatch
     sealed: bytes = b""
 
-    @property
-    def seals(self) -> bool:
-        """Return whether it is a ``log.recovered``, which states the offsets of the bytes before it."""
-        return line.SEAL in self.batch.data
-
 
 class LogLine(NamedTuple):
     """A line of a file: its part of a batch, the number of parts, its bytes; part 0 where it is no line of a ledger."""
@@ -201,7 +196,7 @@ def write_history(links: Sequence[Link]) -> Iterator[tuple[Link, bytes]]:
     offset = 0
     for link in links:
         data = link.sealed + link.batch.raw
-        if link.seals and line.sealed_range(link.batch.data) != (offset, offset + len(link.sealed)):
+        if line.SEAL in link.batch.data and line.sealed_range(link.batch.data) != (offset, offset + len(link.sealed)):
             return
         yield link, data
         offset += len(data)

@@ -16,7 +16,6 @@ from tallybook.ledger.sharing import replica
 from tallybook.ledger.sharing.engine import WAIT, Engine, UnreachableError
 from tallybook.projections.surfaces.cli.parameters import Number, Verb
 from tallybook.projections.surfaces.console.output import (
-    NotConfirmedError,
     can_ask,
     format_count,
     note,
@@ -133,24 +132,9 @@ def _purpose(project: Project, part: Membership, shown: Mapping[str, Any]) -> tu
 
 
 def offer(project: Project) -> None:
-    """Say how to share through git where the project's repository has a remote; on a terminal, ask and do it.
-
-    Raises:
-        TallybookError: The person wants it, and it cannot be done.
-    """
-    from tallybook.ledger.sharing import git_remote
-
-    if membership.load(project) is not None:
-        return
-    try:
-        git_remote.read_remote(str(project.root), DEFAULT_REMOTE)
-    except TallybookError:
-        return
-    say(f"`tallybook share git` shares the playbook with other machines through the remote {DEFAULT_REMOTE}.")
-    # Return alone means no, as for every question about publishing.
-    if can_ask() and click.confirm("Share it now?", default=False):
-        with suppress(NotConfirmedError):
-            _join(project, "git", None, _NO_OPTIONS, as_json=False)
+    """Say how to share through git where the project's repository has a remote."""
+    if membership.load(project) is None and _project_name(project):
+        say(f"`tallybook share git` shares the playbook with other machines through the remote {DEFAULT_REMOTE}.")
 
 
 def _project_name(project: Project, remote: str = DEFAULT_REMOTE) -> str:

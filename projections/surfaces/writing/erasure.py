@@ -33,28 +33,28 @@ from tallybook.projections.surfaces.workspace.project import Project
 _WINDOW_BYTES = 1024 * 1024
 # Larger files are not JSON of Tallybook, and are only searched byte by byte.
 _MAX_JSON_BYTES = 16 * 1024 * 1024
-# The ledger overwrites its log itself; the other files hold no text, or are rendered again.
-_DIGESTS = f"ledger/{redacted_digests.FOLDER}/{redacted_digests.NAME}"
-_APART = frozenset({"ledger/events.jsonl", "ledger/head", "ledger/lock", "ledger/erasing", "playbook.json", _DIGESTS})
-# Copies of a shared book are erased like the log.
-_COPY = re.compile(rf"ledger/{replica.FOLDER}/[^/]+/({LOG_NAME}|head|{redaction.PENDING_FILE})")
+# The ledger overwrites its log itself, and those of a shared book; the other files hold no text, or are rendered again.
+_APART = re.compile(
+    rf"playbook\.json|ledger/(?:({redaction.PENDING_FILE}|{re.escape(LOG_NAME)}|head|lock)"
+    rf"|{replica.FOLDER}/[^/]+/({redaction.PENDING_FILE}|{re.escape(LOG_NAME)}|head)"
+    rf"|{redacted_digests.FOLDER}/{re.escape(redacted_digests.NAME)})"
+)
 # Where the agent keeps whole checkouts of the repository: copies like any other.
 _CHECKOUTS = "worktrees"
+READ, CUT, ASIDE = "read", "cut", "aside"
+"""Kinds of Tallybook's files: one that it reads again, one that quotes only the beginning of a long text, any other."""
 # The files that Tallybook writes in the agent's folder besides its score files; other files there are foreign.
-_OWN = re.compile(
-    r"ledger/.+|playbook\.json\.unreadable-[^/]+|\.playbook\.json\.\d+\.tmp|diagnostic/\d{8}T\d{12}Z_[^/]+\.txt",
-    re.DOTALL,
-)
+_KINDS = {
+    re.compile(r"ledger/.+", re.DOTALL): READ,
+    re.compile(r"diagnostic/\d{8}T\d{12}Z_[^/]+\.txt", re.DOTALL): CUT,
+    re.compile(r"playbook\.json\.unreadable-[^/]+|\.playbook\.json\.\d+\.tmp", re.DOTALL): ASIDE,
+}
 _SCORES = "metrics/scores"
 _FOLDERS = ("ledger", "diagnostic", _SCORES)
-READ, CUT = "read", "cut"
-"""Kinds of files: one that Tallybook reads again, and one that quotes only the beginning of a long text."""
-# Files that Tallybook reads again; it reads no diagnostics, nor what it set aside.
-_READ = ("ledger/", "metrics/")
 
 
-def files(project: Project) -> Iterator[tuple[Path, bool, str]]:
-    """Yield every file in the agent's folder but the log and the playbook, whether it is Tallybook's, and its kind.
+def files(project: Project) -> Iterator[tuple[Path, str]]:
+    """Yield every file in the agent's folder but the log and the playbook, with its kind; empty for a foreign file.
 
     Folders that cannot be listed and links that lead out of the folder are among them: they cannot be searched.
     Checkouts are left out: what is Tallybook's in them belongs to another folder.
@@ -68,28 +68,23 @@ def files(project: Project) -> Iterator[tuple[Path, bool, str]]:
         for name in sorted((*names, *linked)):
             path = Path(folder, name)
             place = path.relative_to(claude).as_posix()
-            if place not in _APART and not _COPY.fullmatch(place) and _may_hold(path, claude):
-                own, kind = (
-                    _is_own(path, place) and not path.is_symlink(),
-                    CUT if path.parent.name == "diagnostic" else "",
-                )
-                yield path, own, READ if own and place.startswith(_READ) else kind
+            if not _APART.fullmatch(place) and _may_hold(path, claude):
+                yield path, "" if path.is_symlink() else _find_kind(path, place)
     # What cannot be listed may hold files of ours.
-    yield from ((path, path.relative_to(claude).as_posix().startswith(_FOLDERS), "") for path in closed)
+    yield from ((path, ASIDE if path.relative_to(claude).as_posix().startswith(_FOLDERS) else "") for path in closed)
 
 
-def _is_own(path: Path, place: str) -> bool:
-    """Return whether Tallybook writes files of this name, and of this content where others use such names too."""
+def _find_kind(path: Path, place: str) -> str:
+    """Return the kind of a file, by its name and, where others use such names too, by its content; empty if foreign."""
     if not place.startswith(f"{_SCORES}/"):
-        return _OWN.fullmatch(place) is not None
+        return next((kind for pattern, kind in _KINDS.items() if pattern.fullmatch(place)), "")
     # Slow to load, and only a project that is scored has such files.
     from tallybook.projections.scores import view as score_files
 
-    try:
-        document = json.loads(disk.read_file(path))
-    except (OSError, ValueError, RecursionError, errors.TallybookError):
-        return False
-    return score_files.is_score_file(path.parent.name, path.name, document)
+    with suppress(OSError, ValueError, RecursionError, errors.TallybookError):
+        if score_files.is_score_file(path.parent.name, path.name, json.loads(disk.read_file(path))):
+            return READ
+    return ""
 
 
 def _may_hold(path: Path, claude: Path) -> bool:
@@ -456,18 +451,15 @@ def _await_rendering(project: Project) -> None:
 def search_files(project: Project, texts: Collection[str], *, overwriting: bool) -> RedactionResult:
     """Find every file that holds one of these texts, and overwrite it in Tallybook's own files if ``overwriting``."""
     done, wanted = RedactionResult(), TextSearch(texts)
-    for path, own, kind in files(project) if texts else ():
+    for path, kind in files(project) if texts else ():
         try:
-            if not own:
-                done.foreign += [path] if holds(path, wanted, kind=kind) else []
-                continue
-            if overwrite(path, wanted, kind) if overwriting else holds(path, wanted, kind=kind):
-                done.files.append(path)
-            if overwriting and holds(path, wanted, kind=kind):
+            if overwrite(path, wanted, kind) if kind and overwriting else holds(path, wanted, kind=kind):
+                (done.files if kind else done.foreign).append(path)
+            if kind and overwriting and holds(path, wanted, kind=kind):
                 done.remaining.append(f"{path}: contains it in a spelling that cannot be overwritten; delete the file")
         except (errors.TallybookError, OSError) as error:
             # A file that was deleted in the meantime holds nothing; one that cannot be read may.
             if path.exists():
-                lines = done.remaining if own else done.unsearched
+                lines = done.remaining if kind else done.unsearched
                 lines.append(f"{path}: could not be searched: {error}")
     return done

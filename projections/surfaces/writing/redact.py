@@ -20,7 +20,6 @@ from tallybook.ledger.line import FREE_MARK, KNOWN_RATERS, SEAL, RawBatch, chain
 from tallybook.ledger.log import JsonlLog, Transaction
 from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.ledger.records import EventRecord
-from tallybook.ledger.sharing import replica
 from tallybook.ledger.sharing.landing import SHARED, redaction_links
 from tallybook.ledger.sharing.numbers import BOOK, shared_number
 from tallybook.ledger.storage import disk, redacted_digests, redaction
@@ -166,27 +165,22 @@ def redact(
     return _require_match(_complete(project, texts, done), target)
 
 
-def redact_linked(project: Project, ids: Collection[str], by: Mapping[str, str]) -> tuple[str, ...]:
+def redact_linked(project: Project, ids: Collection[str], by: Mapping[str, str]) -> None:
     """Erase what a shared book redacts, what brings back a text redacted here, and own texts that are equal to it.
 
     Args:
         project: The project.
         ids: Ids of the events that are redacted.
         by: Who records it.
-
-    Returns:
-        Ids of the events that were erased here; empty where nothing held the text any more.
     """
     # Also in a first sync, before the own ledger says that it is in a book.
     with closing(reading.open_own_log(project)) as log:
         # All copies: another history of the book is read before it becomes the present one.
-        folders = [Path(log.folder, replica.FOLDER, name) for name in replica.copy_names(log.folder)]
-        rows = [*log.read(), *_read_copies(folders)]
-        former = list(_read_copies(erasure.list_copies(log.folder)))
+        rows = [*log.read(), *_read_copies(erasure.list_copies(log.folder))]
         known = redacted_digests.load(log.folder)
         texts = {
             text
-            for record in _iter_records([*rows, *former])
+            for record in _iter_records(rows)
             if record.id in ids
             for text in codec.texts_of(record.event).values()
             # A manual edit that left the text has that of its entry, which others may have changed.
@@ -194,22 +188,19 @@ def redact_linked(project: Project, ids: Collection[str], by: Mapping[str, str])
             # A text that was redacted before it was published equals no other one.
             if text != REDACTED
         }
-        standing = _find_holders(rows, texts)
-        events = standing | _find_holders(former, texts)
-        if not events:
-            erasure.finish(project, log)
-            return ()
-        with log.transaction() as tx:
-            links = redaction_links(rows)
-            groups = _find_links(standing.values(), rows, known)
-            _append_links(tx, (group for group in groups if not any(link.issuperset(group) for link in links)), by)
-            _remember(log, None, events.values())
-            before = redaction.read_pending(log.folder) or NOTHING_PENDING
-            reason = before.reason or "equals a text that was redacted, here or on another machine"
-            erasable = (text for text in texts if len(text) >= MIN_TEXT_CHARS)
-            redaction.add_pending(log.folder, events, erasable, reason, before.by or by)
+        records = _iter_records(rows)
+        events = {record.id: record for record in records if texts & {*codec.texts_of(record.event).values()}}
+        if events:
+            with log.transaction() as tx:
+                links = redaction_links(rows)
+                groups = _find_links(events.values(), rows, known)
+                _append_links(tx, (group for group in groups if not any(link.issuperset(group) for link in links)), by)
+                _remember(log, None, events.values())
+                before = redaction.read_pending(log.folder) or NOTHING_PENDING
+                reason = before.reason or "equals a text that was redacted, here or on another machine"
+                erasable = (text for text in texts if len(text) >= MIN_TEXT_CHARS)
+                redaction.add_pending(log.folder, events, erasable, reason, before.by or by)
         erasure.finish(project, log)
-    return tuple(events)
 
 
 def _read_copies(folders: Iterable[Path]) -> Iterator[RawBatch]:
@@ -217,12 +208,6 @@ def _read_copies(folders: Iterable[Path]) -> Iterator[RawBatch]:
     for folder in folders:
         with suppress(errors.TallybookError):
             yield from JsonlLog(folder).read()
-
-
-def _find_holders(batches: Iterable[RawBatch], texts: set[str]) -> dict[str, EventRecord]:
-    """Return the events of which a text is one of these, by their ids."""
-    records = _iter_records(batches)
-    return {record.id: record for record in records if not texts.isdisjoint(codec.texts_of(record.event).values())}
 
 
 def make_returning_finder(project: Project) -> Callable[[RawBatch], Iterable[str]]:
