@@ -12,12 +12,11 @@ import sys
 
 import pytest
 
-from helpers.commands import ROOT, Answer, Run, assert_refused
+from helpers.commands import ROOT, Answer, Run
 from helpers.commands import run as real_run
-from helpers.doctor import findings_of
 from helpers.documentation import examples
 from helpers.events import HUMAN, list_events
-from helpers.git_repositories import LOG, add_branches, counts, git, make_repository, plant_traps, save, switch, try_git
+from helpers.git_repositories import LOG, add_branches, counts, git, make_repository, plant_traps, switch, try_git
 from helpers.reference_model import extraction
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.verification import verify
@@ -25,11 +24,10 @@ from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.sharing import ledger_copies
 from tallybook.projections.surfaces.sharing.ledger_copies import import_ledger
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import commands, redact
+from tallybook.projections.surfaces.writing import commands
 
 BOTH = {"one": (1, 1), "of main": (0, 0), "of the side": (0, 0)}
 """What both branches of ``add_branches`` add up to."""
-KEEPS = "which keeps every rating that it and git have"
 CONFLICT = "events.jsonl:4: is a conflict marker of a merge"
 UNION = "events.jsonl:8: has seq 4 where 8 is due: lines were moved, repeated, removed or added"
 OTHER = "that was acknowledged at seq 7"
@@ -56,11 +54,6 @@ def named_source(said: str) -> str:
     """Return what the command in a message imports."""
     assert "`tallybook import --ledger /" in said
     return said.rpartition("`tallybook import --ledger ")[2].partition("`")[0]
-
-
-def own_file(here: Project) -> str:
-    """Return the log file as the message names it from another folder."""
-    return os.path.realpath(here.ledger / "events.jsonl")
 
 
 def join(run: Run, source: object, *options: str, code: int = 0) -> Answer:
@@ -148,44 +141,6 @@ def test_a_division_is_named_and_made_whole_by_its_command(here: Project, run: R
         assert_joined(here, run)
 
 
-@pytest.mark.parametrize("words", [["show"], ["add", "two"]], ids=" ".join)
-def test_every_verb_names_a_conflict(here: Project, run: Run, words: list[str]) -> None:
-    """It exits with 3 and one line: the file, what git did, and the command."""
-    merge(here)
-    command = f"run `tallybook import --ledger {own_file(here)}`, {KEEPS}"
-    assert_refused(run(*words), 3, f"tallybook: {CONFLICT}; {command}\n")
-
-
-def test_verify_and_doctor_name_a_conflict(here: Project, run: Run) -> None:
-    """`verify` and `doctor` give the command as a note."""
-    try_git(here, "merge", "side")
-    for words in (["verify"], ["verify", "--json"]):
-        answer = run(*words)
-        assert 3 == answer.code
-        assert f"note: to go on, {what_happened(here).partition('; ')[2]}\n" in answer.err
-    assert ("bad", CONFLICT) == findings_of(here, "ledger")[0]
-
-
-def test_a_version_that_goes_on_from_the_head_is_read(here: Project) -> None:
-    """Another machine appended, and git brought its lines: nothing is damaged."""
-    git(here.root, "checkout", "--quiet", "-b", "more")
-    head = (here.ledger / "head").read_bytes()
-    commands.add(here, "more", HUMAN)
-    (here.ledger / "head").write_bytes(head)
-    assert "" == what_happened(here)
-    assert "more" in [entry["text"] for entry in commands.show(here)["key_points"]]
-
-
-def test_a_damaged_line_that_git_has_is_repaired_with_what_followed(here: Project, run: Run) -> None:
-    """What was recorded since the last commit follows the event of the commit again."""
-    commands.add(here, "never committed", HUMAN)
-    whole = (here.ledger / "events.jsonl").read_bytes()
-    (here.ledger / "events.jsonl").write_bytes(whole.replace(b'"kpt_001"', b'"kpt_009"', 1))
-    assert "events.jsonl:2: was changed" in what_happened(here)
-    assert "is whole up to event 9" in join(run, named_source(what_happened(here))).out
-    assert whole == (here.ledger / "events.jsonl").read_bytes()
-
-
 def test_a_version_is_found_where_others_are_missing(here: Project, run: Run, tmp_path: Path) -> None:
     """A partial clone has some files alone, and no remote is asked for the others."""
     git(here.root, "config", "uploadpack.allowFilter", "true")
@@ -231,18 +186,6 @@ def test_no_command_that_a_repository_configures_runs(
     assert answer.code != 0
 
 
-def test_a_dry_run_shows_the_same_and_changes_nothing(here: Project, run: Run) -> None:
-    """Every file stays as it is."""
-    try_git(here, "merge", "side")
-    before = {path: path.read_bytes() for path in here.claude.rglob("*") if path.is_file()}
-    answer = join(run, own_file(here), "--dry-run")
-    assert before == {path: path.read_bytes() for path in here.claude.rglob("*") if path.is_file()}
-    assert "events.jsonl would be whole up to event 7" in answer.out
-    assert "would bring 1 rating and 1 entry; nothing was recorded" in answer.out
-    assert "kpt_002 there is kpt_003 here\n" in answer.out
-    assert "1 rating and 1 entry from" in join(run, own_file(here)).out
-
-
 def test_an_edited_playbook_of_the_other_branch_is_set_aside(here: Project, run: Run) -> None:
     """It cannot be told what its writer changed here, and it is kept and named."""
     switch(here, "side")
@@ -254,51 +197,11 @@ def test_an_edited_playbook_of_the_other_branch_is_set_aside(here: Project, run:
     try_git(here, "reset", "--quiet", "--hard", "main~1")
     try_git(here, "merge", "side")
     (here.ledger / "head").unlink(missing_ok=True)
-    answer = join(run, own_file(here))
+    answer = join(run, here.ledger / "events.jsonl")
     (aside,) = here.claude.glob("playbook.json.unreadable-*")
     assert edited == aside.read_bytes()
     assert f"set aside: {aside}" in answer.out
     assert_whole(here)
-
-
-def test_lost_events_are_named_and_need_a_word(here: Project, run: Run) -> None:
-    """Events that were never committed, and thrown away, are in no copy; the rest is joined if a person says so."""
-    commands.add(here, "never committed", HUMAN)
-    git(here.root, "checkout", "--quiet", "--force", "side")
-    before = (here.ledger / "events.jsonl").read_bytes()
-    answer = join(run, "git:main", code=3)
-    assert (
-        "events 8 to 9 were acknowledged, and no copy that was found has them; give a copy that has them" in answer.err
-    )
-    assert before == (here.ledger / "events.jsonl").read_bytes()
-    answer = join(run, "git:main", "--accept-loss")
-    assert "note: events 8 to 9 were acknowledged, and no copy has them; " in answer.err
-    assert BOTH == counts(here)
-    assert_whole(here)
-
-
-def test_a_text_that_was_redacted_on_the_other_branch_is_erased_here(here: Project, run: Run) -> None:
-    """Also from the file that is set aside."""
-    commands.add(here, "the secret name of a customer", HUMAN)
-    # The conflict has a line of this side that holds the text.
-    assert 0 == run("pin", "kpt_001", "--reason", "the secret name of a customer").code
-    save(here, "customer")
-    git(here.root, "branch", "--force", "side")
-    commands.rate(here, "kpt_001", "harmful", HUMAN)
-    save(here, "rated")
-    switch(here, "side")
-    redact.redact(here, redact.RedactionTarget(text="the secret name of a customer"), "not ours", HUMAN)
-    commands.rate(here, "kpt_001", "helpful", HUMAN)
-    save(here, "redacted")
-    git(here.root, "checkout", "--quiet", "main")
-    switch(here, "main")
-    try_git(here, "merge", "side")
-    join(run, own_file(here))
-    assert (1, 2) == counts(here)["one"]
-    assert "[redacted]" in counts(here)
-    assert_whole(here)
-    held = [path for path in here.claude.rglob("*") if path.is_file() and b"the secret name" in path.read_bytes()]
-    assert [] == held
 
 
 def test_a_crash_after_any_step_of_the_repair_loses_nothing(
@@ -323,21 +226,6 @@ def test_a_crash_after_any_step_of_the_repair_loses_nothing(
 
 def _crash(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
-
-
-def test_the_conflict_ends_as_the_answer_says(here: Project, run: Run, tmp_path: Path) -> None:
-    """Git takes the whole version as the merge, and a clone has every rating."""
-    try_git(here, "merge", "side")
-    answer = join(run, own_file(here))
-    command = f"git add --force {here.ledger / 'events.jsonl'}"
-    assert f"`{command}` and a commit keep this version" in answer.err
-    git(here.root, *command.split()[1:])
-    git(here.root, "commit", "--quiet", "--message", "merged")
-    assert "" == git(here.root, "status", "--porcelain", "--", LOG)
-    assert_joined(here, run)
-    clone = Project(tmp_path / "clone")
-    git(tmp_path, "clone", "--quiet", str(here.root), str(clone.root))
-    assert BOTH == counts(clone)
 
 
 STEPS = 30
