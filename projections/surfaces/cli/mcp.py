@@ -104,7 +104,7 @@ class Server:
             "tools/call": self._call_tool,
             "resources/list": lambda _: {"resources": _list_resources(project)},
             "resources/templates/list": lambda _: {"resourceTemplates": _TEMPLATES},
-            "resources/read": lambda params: _read_resource(self.ledger, _text(params, "uri")),
+            "resources/read": lambda params: _read_resource(self.ledger, str(params.get("uri"))),
         }
 
     def _initialize(self, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class Server:
     def _call_tool(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a tool answers; a wrong call and an error of the ledger are answers that the model can read."""
         try:
-            name = _text(params, "name")
+            name = str(params.get("name"))
             if name not in self.tools:
                 raise BadInputError("name", "no such tool", f"use {', '.join(self.tools)}")
             call = msgspec.convert(params.get("arguments") or {}, self.tools[name])
@@ -205,13 +205,6 @@ def _answer(message: Any, server: Server) -> dict[str, Any] | None:
 def _error(request_id: Any, code: int, message: str, data: Any = None) -> dict[str, Any]:
     fault = {"code": code, "message": message} | ({} if data is None else {"data": data})
     return {"jsonrpc": "2.0", "id": request_id, "error": fault}
-
-
-def _text(params: Mapping[str, Any], name: str) -> str:
-    value = params.get(name)
-    if not isinstance(value, str):
-        raise BadInputError(name, "missing or not a text", "give it as a string")
-    return value
 
 
 def _as_json(value: Any) -> str:

@@ -84,7 +84,9 @@ def reflect(project: Project, /, **options: Any) -> int:
     prompts = list(_prompts(project, awaiting, known, plan))
     if options["dry_run"]:
         value = {"rater": plan.rater, "tokens": sum(row["tokens"] for row in prompts), "pieces": prompts}
-        reply(value, _prompt_lines(prompts, known, plan), as_json=options["as_json"])
+        heads = (f"== session {row['session']}, about {row['tokens']:,} tokens" for row in prompts)
+        lines = [line for head, row in zip(heads, prompts, strict=True) for line in (head, *row["prompt"].splitlines())]
+        reply(value, [*lines, _estimate(prompts, known, plan)], as_json=options["as_json"])
         return 0
     if not prompts:
         say("every session in the folder was reflected on")
@@ -178,12 +180,6 @@ def _line(result: Result) -> str:
     parts += [f"{format_count(result.unknown, 'line')} not understood"] if result.unknown else []
     parts += ["not measured, as neither a prompt nor a call was understood"] if result.is_unmeasured else []
     return f"{result.session}: {', '.join(parts)}, {result.tokens:,} tokens"
-
-
-def _prompt_lines(prompts: list[Row], known: Reflections, plan: Plan) -> Iterator[str]:
-    for row in prompts:
-        yield from (f"== session {row['session']}, about {row['tokens']:,} tokens", *row["prompt"].splitlines())
-    yield _estimate(prompts, known, plan)
 
 
 def _estimate(prompts: list[Row], known: Reflections, plan: Plan) -> str:
