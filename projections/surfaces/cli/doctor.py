@@ -29,7 +29,6 @@ from tallybook.ledger.sharing.replica import find_ids
 from tallybook.ledger.storage import caches, disk, redaction, spool
 from tallybook.ledger.verification import salvage, verify
 from tallybook.projections.history.event_rows import kind_of
-from tallybook.projections.history.reflections import INTERRUPTED
 from tallybook.projections.history.review import stale_words
 from tallybook.projections.scores.trends import METHODS, GateQuery
 from tallybook.projections.surfaces.agents import table
@@ -505,11 +504,9 @@ def check_reflection(project: Project) -> Iterator[Finding]:
         # A failure of another rater says nothing about the chosen one; transcripts outside have a finding below.
         if failure is None or failure.rater != options.rater or failure.cause == worker.OUTSIDE:
             continue
-        reason = "its reason was redacted" if failure.reason is None else failure.reason
-        cause = f"{failure.cause}: {reason}" if reason else failure.cause
-        cause = "it was interrupted, or is still running" if failure.cause == INTERRUPTED else cause
-        tries = "once" if failure.tries == 1 else format_count(failure.tries, "time")
-        yield Finding(NOTE, f"session {name}: reflection failed {tries}: {cause}", f"{_REFLECT} to try now")
+        why = ": ".join(filter(None, (failure.cause, failure.reason)))
+        tries = "once" if failure.tries == 1 else f"{failure.tries} times"
+        yield Finding(NOTE, f"session {name}: reflection failed {tries}: {why}", f"{_REFLECT} to try now")
     outside = [
         Path(session.transcript)
         for session in pending.values()

@@ -161,7 +161,7 @@ def _install(
 def _next_steps(target: InstallTarget, names: Sequence[str]) -> list[str]:
     """Return what a person should do after an installation."""
     check = "`tallybook doctor` checks the installation."
-    start = "the agent" if [*names] == [table.CLAUDE] else " or ".join(names)
+    start = " or ".join(places.FILES[name].title for name in names)
     if target.folder is None:
         where = f'in each project that is to have a playbook, `tallybook add "..."`; then start {start}'
         return [f"Next: {where} and trust the hook. {check}", _MARKS]

@@ -191,10 +191,7 @@ def _estimate(prompts: list[Row], known: Reflections, plan: Plan) -> str:
     rater = ", ".join(filter(None, (plan.rater, plan.settings.model)))
     cost = f"{format_count(sessions, 'session')} in {format_count(len(prompts), 'piece')}, about {tokens:,} tokens"
     spent = known.tokens_by_day.get(clock.utc_now().at[:10], 0)
-    left = max(plan.settings.tokens_per_day - spent, 0)
-    used = f"; {spent:,} tokens were used today" if spent else ""
-    budget = f"; today's budget leaves {left:,}, and the rest stays pending" if tokens > left else ""
-    return f"{cost} ({rater}){used}{budget}"
+    return f"{cost} ({rater}); {spent:,} of today's {plan.settings.tokens_per_day:,} tokens are spent"
 
 
 def _prompts(
