@@ -1,7 +1,6 @@
 """Access to files where systems differ or a mistake would lose data: open, lock, write, flush. Standard library only.
 
-Where the system refuses a write, nothing was written (CannotWriteError), or it was written and not confirmed
-(OutcomeUnknownError).
+CannotWriteError means that nothing was written, OutcomeUnknownError that bytes were written and not confirmed.
 """
 
 from __future__ import annotations

@@ -12,15 +12,15 @@ The stake is the one that gains most where outcomes are normal with a difference
 
     u = exp(-d * (z + d * (1/2 - p)))      s = (u - 1) / (1 - p + p * u)
 
-so that the factor is ``u / (1 - p + p * u)`` for a held session and ``1 / (1 - p + p * u)`` for another: positive
-whatever happens. The wealth is the mean over a few values of ``d``. Mean and spread come from past outcomes alone.
+so that the factor is ``u / (1 - p + p * u)`` for a held session and ``1 / (1 - p + p * u)`` for another; both are
+always positive. The wealth is the mean over a few values of ``d``. Mean and spread come from past outcomes alone.
 
-A missing outcome is bet on as the worst that it can be for the direction: to be told counts as the lower bound of the
-outcomes for "helps" and as the upper one for "hurts", to be held the other way round. A factor falls with each such
-change, so its expectation is 1 at most, whatever decides which outcomes are missing, the draw as well.
+The bet replaces a missing outcome by its worst value for the direction. For "helps", that is the lower bound in a
+session that had the unit and the upper bound in a held one; for "hurts" it is the opposite. Each replacement lowers a
+factor, so its expectation is 1 at most, even if the draw decides which outcomes are missing.
 
-A bet on "helps" gains nothing on average either where being told lowers outcomes, because ``u`` falls as the outcome
-rises: each direction tests "never better" or "never worse", not just "no difference".
+A bet on "helps" also gains nothing on average if having the unit lowers outcomes, because ``u`` falls as the outcome
+rises. So each direction tests "never better" or "never worse", not just "no difference".
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class Evidence(NamedTuple):
     """An e-value for each direction: 1 at the start, and above ``1 / a`` by chance with probability ``a`` at most.
 
     Attributes:
-        helps: Against "being told never raised an outcome".
-        hurts: Against "being told never lowered an outcome".
+        helps: Against "having the unit never raised an outcome".
+        hurts: Against "having the unit never lowered an outcome".
     """
 
     helps: float

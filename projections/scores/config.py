@@ -1,8 +1,8 @@
 """The configuration of the scores as values: components, metrics, grades, levels. No code names a component.
 
-The classes have the keys of prompts/scoring-config.yaml, the default, over which a project's own file is laid key by
-key. `read_config` has msgspec structure the document into them: types, bounds, missing and unknown keys are its checks,
-and what a class checks beyond that is in its ``__post_init__``. Every error is one line that names the key.
+The classes have the keys of prompts/scoring-config.yaml, the default; each key of a project's own file replaces its
+default. `read_config` lets msgspec build the classes from the document: msgspec checks types, bounds, missing and
+unknown keys, and ``__post_init__`` of a class makes further checks. Every error is one line that names the key.
 """
 
 from __future__ import annotations

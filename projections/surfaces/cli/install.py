@@ -89,7 +89,7 @@ def init(
 def uninstall(context: click.Context, /, *, agents: tuple[str, ...], user: bool, dry_run: bool, as_json: bool) -> None:
     """Remove what init installed; the ledger stays.
 
-    AGENT is claude, codex, gemini, copilot or cursor; without one, what was installed for all of them is removed.
+    AGENT is claude, codex, gemini, copilot or cursor; without AGENT, the files of all agents are removed.
     Settings that are unchanged since `init` get their earlier text back; from others only the hooks are removed.
 
     --json answers as init, without others

@@ -76,8 +76,8 @@ def metrics(project: Project, /, *, files: tuple[str, ...], as_json: bool, **opt
     """Record metrics and benchmarks of the agent.
 
     Feedback, baselines, ends of sessions and telemetry are recorded as well. A FILE holds JSON Lines, an array or one
-    object, compressed with gzip or not; - or none is standard input. The same file a second time adds nothing. A bad
-    line is reported, and the others are recorded.
+    object, compressed with gzip or not; without FILE, or with -, it is standard input. The same file a second time
+    adds nothing. A bad line is reported, and the others are recorded.
 
     --json answers {recorded, repeated, kept, problems, more_problems, seq_from, seq_to, spooled, unscored}
     """

@@ -41,7 +41,7 @@ _NO_OPTIONS: Final[dict[str, Any]] = dict.fromkeys(("name", "label", "read_only"
 @click.argument("action", metavar="ACTION")
 @click.argument("address", metavar="[ADDRESS]", required=False)
 @click.option("--book", "name", help="Name the book; by default after the project.")
-@click.option("--as", "label", help="Name this machine; by default by user and host.")
+@click.option("--as", "label", help="Name this machine; the default is user and host.")
 @click.option("--token-env", metavar="NAME", help="Log in to git with the token in this variable.")
 @click.option("--password-file", metavar="FILE", help="Log in to PostgreSQL with the password in this file.")
 @click.option("--profile", metavar="NAME", help="Log in to an object store as this profile, or `instance`.")

@@ -4,7 +4,7 @@ A blob is a checksum, a digest of the code that wrote it, and a body. It is used
 the position in its body with the ledger. So a blob that is missing, stale, foreign or damaged costs time and changes
 no answer. What lies before its position is not read again: damage there is found by ``verify``.
 
-Removed are the caches of redacted texts, and of ledgers that are gone or unused.
+This module also removes caches of redacted texts, and of ledgers that no longer exist or are unused.
 
 A checkpoint is the saved state of a view after a batch near the end of the ledger: a fold goes on from it instead of
 reading all of history. It is bound to that batch by the event number, the chain value and the place, and the batch is

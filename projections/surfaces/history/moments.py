@@ -1,7 +1,7 @@
 """WHEN on the command line: the moment of history that it names, with notes on how it was found; events and writers.
 
-A moment is an event number: the state after that event. What else names one (a time, an age, a session, a commit) is
-looked up in the bytes of the log; only events that decide the moment are decoded.
+A moment is an event number: the state after that event. For a time, an age, a session or a commit, this module searches
+the bytes of the log and decodes only the events that decide the moment.
 """
 
 from __future__ import annotations

@@ -298,7 +298,7 @@ def check(project: Project, state: Playbook | None = None) -> None:
     if file.unreadable:
         raise DriftError(project.playbook, "is not a playbook", _EDITS)
     if file.is_foreign:
-        raise DriftError(project.playbook, "is another machine's and not what the book says", _EDITS)
+        raise DriftError(project.playbook, "was written on another machine and differs from the book", _EDITS)
     if file.events:
         raise DriftError(project.playbook, "has a manual edit that is not recorded yet", _EDITS)
     if data != playbook_bytes(state, opened.settings.format):
