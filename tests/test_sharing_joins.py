@@ -32,8 +32,8 @@ from tallybook.ledger.sharing.book import cut_runs
 from tallybook.ledger.sharing.engine import NOTHING, Engine, StoredRun, UnreachableError
 from tallybook.ledger.sharing.replica import Replica
 from tallybook.ledger.storage import caches
+from tallybook.projections.surfaces.history.shared_log import SharedLog
 from tallybook.projections.surfaces.sharing import membership, operations, syncing
-from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 from tallybook.projections.surfaces.sharing.syncing import longest_wait
 from tallybook.projections.surfaces.workspace.project import Project
 

@@ -24,9 +24,9 @@ from tallybook.projections.history.entry_history import ENTRIES, entries_view, e
 from tallybook.projections.playbook.fold import fold_history
 from tallybook.projections.surfaces.history import checkpoints, stories
 from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.history.shared_log import SharedLog, add_arrivals
 from tallybook.projections.surfaces.history.stories import STATUS_FORM
 from tallybook.projections.surfaces.hooks.ledger_access import is_current
-from tallybook.projections.surfaces.sharing.shared_log import SharedLog, add_arrivals
 from tallybook.projections.surfaces.sharing.syncing import sync
 from tallybook.projections.surfaces.writing import commands
 

@@ -19,8 +19,8 @@ from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.sharing.numbers import BOOK, PENDING, SharedNumber, parse_book_number, plain
 from tallybook.projections.history.review import LESSON_VERB
 from tallybook.projections.surfaces.cli.mcp import TOOLS
+from tallybook.projections.surfaces.history.shared_log import SharedLog
 from tallybook.projections.surfaces.sharing import syncing
-from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 from tallybook.projections.surfaces.writing import commands, curation, record
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 

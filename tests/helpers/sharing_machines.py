@@ -28,8 +28,8 @@ from tallybook.projections.playbook.fold import UNDOABLE
 from tallybook.projections.playbook.render import playbook_bytes, playbook_dict
 from tallybook.projections.playbook.view import Playbook
 from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.history.shared_log import SharedLog
 from tallybook.projections.surfaces.sharing.membership import Membership
-from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 from tallybook.projections.surfaces.sharing.syncing import SyncResult, rejoin, sync
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import commands

@@ -23,11 +23,11 @@ from tallybook.projections.surfaces.console.output import (
     require_consent,
     say,
 )
+from tallybook.projections.surfaces.history.shared_log import SharedLog
 from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.install import plan
 from tallybook.projections.surfaces.sharing import membership, operations, syncing
 from tallybook.projections.surfaces.sharing.membership import Membership
-from tallybook.projections.surfaces.sharing.shared_log import SharedLog
 from tallybook.projections.surfaces.workspace.project import Project
 
 Answer = tuple[Any, list[str], int]

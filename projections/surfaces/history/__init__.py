@@ -1,1 +1,1 @@
-"""Questions about a ledger: moments, states, stories, events, SQL; checkpoints and ``playbook.json``."""
+"""Questions about a ledger: moments, states, stories, events, SQL; checkpoints, ``playbook.json``, a shared history."""

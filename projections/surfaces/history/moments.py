@@ -144,7 +144,7 @@ def find(project: Project, when: str, option: str = "--at", log: JsonlLog | None
         if number > end:
             hint = "run `tallybook sync`"
             raise BadInputError(f"{option} {when}", f"the playbook contains the book up to book:{end}", hint)
-        from tallybook.projections.surfaces.sharing.shared_log import renumber
+        from tallybook.projections.surfaces.history.shared_log import renumber
 
         begin = numbers.BOOK
 

@@ -26,7 +26,7 @@ from tallybook.projections.surfaces.workspace.settings import Settings
 
 if TYPE_CHECKING:
     from tallybook.ledger.log import Log
-    from tallybook.projections.surfaces.sharing.shared_log import SharedLog
+    from tallybook.projections.surfaces.history.shared_log import SharedLog
 
 
 def open_log(project: Project) -> JsonlLog:
@@ -35,7 +35,7 @@ def open_log(project: Project) -> JsonlLog:
     head = log.read_head()
     # Its own events are then not all of its history.
     if head is not None and head.shared:
-        from tallybook.projections.surfaces.sharing.shared_log import SharedLog
+        from tallybook.projections.surfaces.history.shared_log import SharedLog
 
         log = SharedLog(project.ledger, log.now)
         log.watch = METER.update

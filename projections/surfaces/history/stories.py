@@ -119,7 +119,7 @@ def compare(project: Project, first: str, second: str | None) -> Difference:
     before, after = (fold_as_of(project, STATUS_FORM, when, "diff") for when in (first, second))
     log, numbers = open_log(project), [side.state.book.stamp[0] for side in (before, after)]
     if has_book(log) and all(numbers) and not (before.commit or after.commit):
-        from tallybook.projections.surfaces.sharing import shared_log
+        from tallybook.projections.surfaces.history import shared_log
 
         # Entries that the shared book has under another name are the same.
         renamed = shared_log.find_renamed(log.own, *numbers)
@@ -188,7 +188,7 @@ def explain_entry(
         statuses.stories |= fold_history(entry_history.entries_view({name}), read, end).stories
     answer = entry_history.explain(statuses.stories[name], statuses)
     if has_book(opened):
-        from tallybook.projections.surfaces.sharing import shared_log
+        from tallybook.projections.surfaces.history import shared_log
 
         shared_log.add_arrivals(opened, answer)
     return answer, statuses

@@ -41,16 +41,16 @@ from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.console.story_text import tell_story
 from tallybook.projections.surfaces.history.moments import Moment
 from tallybook.projections.surfaces.history.reading import has_book, open_log
+from tallybook.projections.surfaces.history.shared_log import read_syncs, renumber
 from tallybook.projections.surfaces.page.film import MAX_MOMENTS, STATUSES, Film, fold_film
 from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.scores.configuration import state_of
-from tallybook.projections.surfaces.sharing.shared_log import read_syncs, renumber
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing.curation import is_of_entry
 from tallybook.projections.surfaces.writing.secrets import mask
 
 if TYPE_CHECKING:
-    from tallybook.projections.surfaces.sharing.shared_log import SharedLog
+    from tallybook.projections.surfaces.history.shared_log import SharedLog
 
 
 MARK: Final = b'<meta name="generator" content="tallybook page">'

@@ -1,1 +1,1 @@
-"""A shared book: the history that a machine shows of it, `share` and `sync`; other copies of a ledger, brought in."""
+"""A shared book: `share` and `sync`; other copies of a ledger, brought in."""

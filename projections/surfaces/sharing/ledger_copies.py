@@ -35,9 +35,8 @@ from tallybook.ledger.storage.head import check_format
 from tallybook.projections.playbook.fold import fold, fold_history
 from tallybook.projections.playbook.render import read_stamp
 from tallybook.projections.surfaces.console.output import format_count, note, reply
-from tallybook.projections.surfaces.history import checkpoints, playbook_file
+from tallybook.projections.surfaces.history import checkpoints, playbook_file, shared_log
 from tallybook.projections.surfaces.history.reading import has_book, open_log, open_own_log
-from tallybook.projections.surfaces.sharing import shared_log
 from tallybook.projections.surfaces.workspace import git
 from tallybook.projections.surfaces.workspace.project import CLAUDE, PLAYBOOK_NAME, Project
 from tallybook.projections.surfaces.writing import record as recording

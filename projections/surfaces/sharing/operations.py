@@ -35,10 +35,10 @@ from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.console.output import format_count, format_time, note
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.reading import open_log, open_own_log
+from tallybook.projections.surfaces.history.shared_log import SharedLog, find_renamed, read_syncs
 from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.sharing import membership, syncing
 from tallybook.projections.surfaces.sharing.membership import Membership, open_engine, share_command
-from tallybook.projections.surfaces.sharing.shared_log import SharedLog, find_renamed, read_syncs
 from tallybook.projections.surfaces.workspace import git
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import commands, record, secrets

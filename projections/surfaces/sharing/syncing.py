@@ -36,10 +36,10 @@ from tallybook.ledger.sharing.replica import Current, Replica
 from tallybook.ledger.storage.head import ledger_id
 from tallybook.ledger.storage.redaction import redacted_ids
 from tallybook.projections.history.event_rows import summary
+from tallybook.projections.surfaces.history.shared_log import SHARED_KINDS, SharedLog
 from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.sharing import membership
 from tallybook.projections.surfaces.sharing.membership import LIMIT_S, Membership, share_command
-from tallybook.projections.surfaces.sharing.shared_log import SHARED_KINDS, SharedLog
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import redact, secrets
 
