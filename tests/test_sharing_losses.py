@@ -129,18 +129,15 @@ def test_a_program_that_writes_to_the_copy_during_an_append_is_named(
 
 def lose(duo: Team, how: str) -> None:
     """Take anna's copy of the book away, tear it, damage it, or plant a longer one."""
-    folder = duo.ledger("anna") / "book" / "1"
-    log = folder / "events.jsonl"
+    log = duo.ledger("anna") / "book" / "1" / "events.jsonl"
     data = log.read_bytes()
     if how == "missing":
-        shutil.rmtree(folder)
-    elif how == "torn":
-        log.write_bytes(data[:-20])
-    elif how == "damaged":
-        log.write_bytes(data.replace(b"short", b"SHORT"))
-    else:
+        shutil.rmtree(log.parent)
+    elif how == "planted":
         copy = Replica(duo.ledger("anna"), "1")
         copy.append([batch_after(copy.end())])
+    else:
+        log.write_bytes(data[:-20] if how == "torn" else data.replace(b"short", b"SHORT"))
 
 
 def batch_after(position: Position) -> RawBatch:
@@ -275,24 +272,15 @@ TEST, SHORT = "Run the tests first", "Write short commits"
 
 
 @pytest.fixture
-def pending(team: Team) -> Team:
+def pending(duo: Team) -> Team:
     """Return two machines that share a book, each with an entry, and a pending rating of anna's."""
-    for machine, text in (("anna", TEST), ("ben", SHORT)):
-        team.run(machine, "add", text)
-        team.share(machine)
-    team.sync("anna")
-    team.run("anna", "rate", "kpt_001", "helpful")
-    return team
+    duo.run("anna", "rate", "kpt_001", "helpful")
+    return duo
 
 
 def lose_lines(pending: Team, how: str = "missing") -> None:
     """Take anna's copy of the book away, tear it, or damage it."""
-    log = pending.ledger("anna") / "book" / "1" / "events.jsonl"
-    data = log.read_bytes()
-    if how == "missing":
-        shutil.rmtree(pending.ledger("anna") / "book")
-    else:
-        log.write_bytes(data[:-20] if how == "torn" else data.replace(b"short", b"SHORT"))
+    lose(pending, how)
     # Where the checkpoint has the end of the copy, its earlier bytes are not read.
     shutil.rmtree(pending.home("anna") / ".cache", ignore_errors=True)
 
