@@ -20,6 +20,7 @@ import pytest
 from helpers.azure_server import Containers
 from helpers.browser import chromium
 from helpers.commands import Answer, Run, lay_out, run_here
+from helpers.git_repositories import make_remote
 from helpers.postgres_server import Database
 from helpers.s3_server import Buckets
 from helpers.shared_machines import Team, make_team
@@ -29,6 +30,7 @@ import tallybook
 from tallybook.ledger.line import Draft
 from tallybook.ledger.log import JsonlLog
 from tallybook.projections.surfaces.agents import table
+from tallybook.projections.surfaces.workspace.project import Project
 
 # Under `git bisect` and in hooks of git, tests would work on the repository that these variables name.
 for _variable in [name for name in os.environ if name.startswith("GIT_")]:
@@ -87,6 +89,18 @@ def project(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatc
     (tmp_path / ".claude").mkdir()
     monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(tmp_path))
     return tmp_path
+
+
+@pytest.fixture
+def here(project: Path) -> Project:
+    """Return the project, which has no ledger."""
+    return Project(project)
+
+
+@pytest.fixture
+def remote(tmp_path: Path) -> Path:
+    """Return a new bare repository, as a server has it."""
+    return make_remote(tmp_path / "remote.git")
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,6 @@ from faults.scenes import (
     SCENES,
     SHORT,
     TOLD,
-    Answer,
     Fault,
     Scene,
     run,
@@ -32,6 +31,7 @@ from faults.scenes import (
     why_not,
     with_secret,
 )
+from helpers.commands import Answer
 from helpers.events import HUMAN, list_events
 from helpers.sweep import slice_of
 from tallybook.ledger.errors import EXIT_NOT_WRITTEN

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from faults.at_calls import kills, some
-from faults.scenes import CHANGING, Scene, Staged, here, three_entries, why_not
+from faults.scenes import CHANGING, Scene, Staged, cited, here, why_not
 from helpers.events import give
+from helpers.hook_calls import events
 from helpers.ledger_files import held
-from helpers.transcripts import Client, Script, answer, ask_again, asked_for, kept, run, said
+from helpers.transcripts import Client, Script, answer, asked_for, kept, run, said
 from tallybook.ledger import clock
 from tallybook.ledger.codec import decode
 from tallybook.ledger.events import (
@@ -40,14 +41,6 @@ KILLS = int(os.environ.get("TALLYBOOK_TEST_KILLS", "8"))
 TEXT = answer("Run the tests first.", kpt_001="helpful", kpt_002="harmful")
 
 
-def owed(root: Path) -> Project:
-    """Make a project in which a session that cited an entry is to be reflected on."""
-    project = three_entries(root)
-    give(project, "s1", "kpt_001")
-    ask_again(project, Script(kept(root) / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says."))
-    return project
-
-
 def counted(project: Project) -> dict[str, int]:
     """Return how often each thing that a reflection says was recorded."""
     events = [
@@ -70,7 +63,7 @@ def test_a_reflection_that_is_killed_at_any_call_lands_once(
     """Killed before, between and behind its appends: the next one goes on where this one stopped."""
     client.plans(TEXT)
     monkeypatch.delenv("CLAUDE_PROJECT_DIR", raising=False)
-    staged = Staged(Scene(owed, ("reflect", "--rater", "claude"), ""), tmp_path)
+    staged = Staged(Scene(cited, ("reflect", "--rater", "claude"), ""), tmp_path)
     assert ONCE == counted(staged.project)
     chosen = some(kills([call for call in staged.calls if call.name in CHANGING]), KILLS)
     for fault in chosen:
@@ -189,11 +182,6 @@ HELPFUL = answer(kpt_001="helpful")
 def script(project: Path) -> Script:
     """Return a transcript with nothing in it."""
     return Script(kept(project) / "s1.jsonl")
-
-
-def events(project: Project, kind: type[Any]) -> list[Any]:
-    """Return the events of a kind, in order."""
-    return [event for batch in decode(open_log(project).read()) for event in batch.events if isinstance(event, kind)]
 
 
 def age(*paths: Path, seconds: int = 3_600) -> None:

@@ -20,7 +20,7 @@ import pytest
 
 from helpers.commands import ROOT
 from helpers.events import give
-from helpers.hook_calls import call
+from helpers.hook_calls import call, events
 from helpers.transcripts import COMMAND, RECORDED, Client, Script, answer, asked_for, choose, kept, run, said
 from tallybook import compat
 from tallybook.ledger.codec import decode
@@ -55,11 +55,6 @@ def script(project: Path) -> Script:
 def awaiting(project: Path, script: Script) -> Project:
     """Return a project in which that session is to be reflected on."""
     return asked_for(project, script)
-
-
-def events(project: Project, *kinds: type[Any]) -> list[Any]:
-    """Return the events of these kinds, in order."""
-    return [event for batch in decode(open_log(project).read()) for event in batch.events if isinstance(event, kinds)]
 
 
 def wait_until(has_happened: Callable[[], bool]) -> None:

@@ -244,12 +244,6 @@ def bodies(project: Project) -> list[str]:
 
 
 @pytest.fixture
-def here(project: Path) -> Project:
-    """Return a project without a ledger."""
-    return Project(project)
-
-
-@pytest.fixture
 def record_scores(project: Path, run: Run) -> Run:
     """Return a function that runs the verb in this process, on the project."""
 

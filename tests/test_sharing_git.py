@@ -14,7 +14,7 @@ import pytest
 
 from helpers.documentation import PAGES
 from helpers.engines import append, git_engine, held
-from helpers.git_repositories import delete_damage, git, make_remote, push_files
+from helpers.git_repositories import delete_damage, git, push_files
 from helpers.memory_store import make_run, make_runs, plain
 from helpers.shared_machines import Team
 from tallybook.ledger.errors import CannotWriteError
@@ -31,12 +31,6 @@ from tallybook.ledger.sharing.engine import (
 from tallybook.ledger.sharing.git import GitStore, path_of
 
 REFERENCE = "refs/tallybook/main"
-
-
-@pytest.fixture
-def remote(tmp_path: Path) -> Path:
-    """Return a new bare repository, as a server has it."""
-    return make_remote(tmp_path / "remote.git")
 
 
 @pytest.fixture

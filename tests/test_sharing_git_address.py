@@ -280,12 +280,6 @@ def test_nothing_in_the_users_repository_changes(
 # How the git engine runs git: its limits, its version, ssh, and what a message says of a failure.
 
 
-@pytest.fixture
-def remote(tmp_path: Path) -> Path:
-    """Return a new bare repository, as a server has it."""
-    return make_remote(tmp_path / "remote.git")
-
-
 def open_engine(engine: Engine) -> None:
     """Append a run, which must succeed."""
     assert engine.append(engine.read(0).end, make_runs(1)) is not None

@@ -37,12 +37,6 @@ from tallybook.projections.surfaces.writing.record import Write
 from tallybook.projections.surfaces.writing.requests import Request, Update
 
 
-@pytest.fixture
-def here(project: Path) -> Project:
-    """Return a project without a ledger."""
-    return Project(project)
-
-
 def write(project: Project, *payloads: dict[str, Any]) -> Write:
     """Record extraction results in one go, each as its own batch."""
     return record.write(project, [Request(Update(payload), HUMAN) for payload in payloads])

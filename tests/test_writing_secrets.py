@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from importlib.metadata import distributions
 import itertools
-from pathlib import Path
 import random
 import re
 import time
@@ -171,12 +170,6 @@ def test_a_hostile_text_is_searched_in_linear_time(piece: str, end: str) -> None
     spans = list(secrets.find(text))
     assert time.process_time() - before < 1
     assert len(spans) < len(text)
-
-
-@pytest.fixture
-def here(project: Path) -> Project:
-    """Return a project without a ledger."""
-    return Project(project)
 
 
 def everything_in(project: Project) -> bytes:

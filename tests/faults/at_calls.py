@@ -17,7 +17,8 @@ from typing import NamedTuple
 from unittest.mock import patch
 
 from faults import NoToolError, Setting, Tally
-from faults.scenes import CHANGING, GIVEN, KILL, SCENES, SHORT, Answer, Call, Fault, Staged, here, why_not
+from faults.scenes import CHANGING, GIVEN, KILL, SCENES, SHORT, Call, Fault, Staged, here, why_not
+from helpers.commands import Answer
 from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO, EXIT_NOT_WRITTEN
 from tallybook.ledger.events import LedgerOpened, LogRecovered

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import attrs
 
+from helpers.commands import Answer
 from helpers.events import HUMAN, give
 from helpers.ledger_files import held
 from helpers.transcripts import Script, ask_again, kept
@@ -78,14 +79,6 @@ PRIVATE = "hunter2-of-the-customer"
 TOLD = f"the key is {PRIVATE}, keep it"
 REDACTING = ("redact", "--text", PRIVATE, "--reason", "it was private", "--yes", "--expect", "3")
 LEGACY = {"key_points": ["Bare", {"text": "Without counts"}, {"name": "kpt_007", "text": "Old score", "score": -4}]}
-
-
-class Answer(NamedTuple):
-    """The result of a command: its exit code, below 0 after a signal, and its output."""
-
-    code: int
-    out: str
-    err: str
 
 
 @attrs.frozen
