@@ -5,11 +5,11 @@ An engine knows nothing about events. A run is one object, a line of JSON that i
 
     {"first":12,"last":14,"before":"…","after":"…"}
 
-``fresh`` in a head says that the book begins with this run, and where the fresh runs end that were put together.
+``fresh`` in a head says that the book begins with this run, and where the last of the fresh runs ends.
 ``moved`` in the head of an empty run names engine, address and name of the place where the book is now. It takes a
 number like any run, so it seals exactly what was read before; after it only fresh runs count.
-Where a request takes long, as in an object store, a segment is a thousand runs in one object of a second series: a
-line of JSON with their sizes and then their bytes. Whoever reads a full thousand puts it, and it is only a help.
+In a slow store, such as an object store, a segment holds a thousand runs in one object of a second series: a line of
+JSON with their sizes, then their bytes. A reader of a full thousand puts it. Segments only save requests.
 """
 
 from __future__ import annotations

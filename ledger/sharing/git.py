@@ -1,13 +1,13 @@
 """A book in a git remote: a file a run, and a push that the remote takes at exactly one commit is the compare-and-swap.
 
 The reference is ``refs/tallybook/BOOK``, which no ordinary fetch or list of branches shows. Run 4711 is the file
-``000001/09/39.jsonl``: folders have 64 names, so that a push sends few of them again.
+``000001/09/39.jsonl``: there are 64 folder names, so a push changes few folders.
 
     FOLDER/objects   commits and trees, never a text; may be deleted at any time
     FOLDER/tip       the commit whose trees are there
 
-FOLDER is in the user's cache folder. The repository itself is temporary, so nobody else can configure it to run
-commands; it receives what the remote sends, and finds what is kept.
+FOLDER is in the user's cache folder. The repository itself is temporary, so no other user can configure it to run
+commands; it receives objects from the remote, and uses those in FOLDER.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class ObjectStore(engine.Store):
             series: The name of the series of numbers.
 
         Raises:
-            BadInputError: The address is not one, or holds a secret, or nothing says how to log in.
+            BadInputError: The address is not one, or holds a secret, or no login is set.
         """
         self._parts = _check_address(address, login)
         self.address = address
@@ -200,7 +200,7 @@ def _check_address(address: str, login: str) -> SplitResult:
     """Return the parts of an address.
 
     Raises:
-        BadInputError: It is not one, or holds a secret, or nothing says how to log in.
+        BadInputError: It is not one, or holds a secret, or no login is set.
     """
     parts = urlsplit(address)
     scheme, options = parts.scheme, dict(parse_qsl(parts.query))
@@ -217,7 +217,7 @@ def _check_address(address: str, login: str) -> SplitResult:
         raise BadInputError(f"--profile {login}", f"{scheme}:// has none", f"set {_VARIABLES.get(scheme, ('',))[0]}")
     if not login and scheme != "file" and not any(map(os.environ.get, _VARIABLES[scheme])):
         hint = f"set {_VARIABLES[scheme][0]}, or give --profile NAME; --profile {INSTANCE} is the role of this machine"
-        raise BadInputError(address, "nothing says how to log in", hint)
+        raise BadInputError(address, "no login is set", hint)
     return parts
 
 

@@ -1,6 +1,6 @@
-"""A book in a PostgreSQL database: a row a run, in the tables of ``prompts/sharing/postgres.sql``.
+"""A book in a PostgreSQL database: one row per run, in the tables of ``prompts/sharing/postgres.sql``.
 
-The primary key compares: a number that is in use is not given again.
+The primary key is the compare-and-swap: a number that is in use is not given again.
 Credentials, certificates and services come from the usual places of libpq: ``~/.pgpass``, ``PG*`` variables,
 ``~/.pg_service.conf``, ``~/.postgresql``.
 """

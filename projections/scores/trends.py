@@ -2,9 +2,9 @@
 
 A series is the days that have a score, oldest first, each with its average; days without one are not in it.
 
-A forecast is the regression line through the last seven days of a series, read on the day after: a line through so few
-days errs more the further on it is read. Its confidence is how often such a line was within two points of the next day
-on the earlier days, by the rule of succession: (held + 1) / (tried + 2). The example of the document gives its figures:
+A forecast is the regression line through the last seven days of a series, read on the day after: with so few days, a
+later day would have a larger error. Its confidence is how often such a line was within two points of the next day on
+the earlier days, by the rule of succession: (held + 1) / (tried + 2). The example of the document gives its figures:
 82, 84, 83, 85, 87, 86, 88 are continued by 89, and five of six held: 0.75. It does not foresee a sudden step.
 
 A baseline starts a new history: scores from before it no longer count. So setting a baseline after a drop acknowledges

@@ -95,7 +95,7 @@ def restore(project: Project, /, **options: Any) -> None:
 def pin(project: Project, /, *, off: bool, **options: Any) -> None:
     """Protect entries from pruning, or let them be pruned again.
 
-    A pinned entry stays, however it is rated. After --off the next update prunes those that the policy prunes.
+    A pinned entry stays, however it is rated. After --off, the next update prunes the entry if the policy says so.
 
     --json answers as retire
     """
@@ -270,8 +270,8 @@ def accept(project: Project, /, **options: Any) -> None:
     """Make changes that agents proposed.
 
     Each is shown with the entries as they are, then made, one batch for each. NUMBER is the number of a proposal, as
-    `proposals` lists it. Inside an agent this is refused. A lesson, to be seen whole, and a redaction, which
-    cannot be undone, need their number.
+    `proposals` lists it. Inside an agent this is refused. Lessons and redactions are accepted only by their number,
+    because a lesson has to be read first and a redaction cannot be undone.
 
     --json answers [{proposal, events}]
     """

@@ -116,7 +116,7 @@ def check_spool(project: Project) -> Iterator[Finding]:
         yield Finding(BAD, str(problem), "repair or move the file; until then its payload is not recorded")
     if payloads:
         message = f"{format_count(len(payloads), 'payload')} waiting"
-        yield Finding(NOTE, message, "run `tallybook replay`, which records what waits, or says why it cannot")
+        yield Finding(NOTE, message, "run `tallybook replay`, which records them, or says why it cannot")
 
 
 def check_playbook_file(project: Project) -> Iterator[Finding]:

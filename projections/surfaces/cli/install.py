@@ -42,8 +42,8 @@ def init(
 ) -> None:
     """Install the hooks, commands and settings of an agent.
 
-    AGENT is claude, codex, gemini, copilot or cursor; without one it is Claude Code, and the other agents that are
-    found here are listed. The project gets a ledger as well; --mine makes a playbook of your own in Claude's user
+    AGENT is claude, codex, gemini, copilot or cursor; the default is claude, and then the answer lists the other agents
+    found here. The project gets a ledger as well; --mine makes a playbook of your own in Claude's user
     folder instead, and changes nothing else. A second run changes only hook lines that another version
     or installation of Tallybook wrote; the agent's other settings stay as they are.
 

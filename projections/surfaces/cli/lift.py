@@ -27,9 +27,9 @@ from tallybook.projections.surfaces.workspace.project import Project
 def lift(project: Project, /, *, words: Sequence[str], outcome: str, when: str | None, **options: Any) -> None:
     """Show whether the playbook helps, or ask that.
 
-    `ask` begins a question: from some of the sessions that begin later, what it is about is withheld, and their shares
-    of tool calls that did not fail are compared, or another score. `stop` closes it. Without a word, every question is
-    shown; with a NAME, what is known of that entry.
+    `ask` begins a question: some later sessions go without the entries in question, and their scores are compared with
+    those of the others. The score is the share of tool calls that did not fail, or --outcome. `stop` closes the
+    question. Without a word, every question is shown; with a NAME, the results for that entry.
 
     --json answers [{number, question, names, outcome, share, asked, stopped, drawn, verdicts}]; ask: one of them, with
     hold, withheld and plan

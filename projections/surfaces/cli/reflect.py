@@ -53,7 +53,7 @@ Row = dict[str, Any]
 @click.option("--yes", is_flag=True, help="Begin --from without asking.")
 @click.option("--rater", help="Use this rater; else that of the settings.")
 @click.option("--model", help="Use this model; else that of the settings.")
-@click.option("--tokens", type=click.IntRange(0), help="Spend at most N tokens a day; else as the settings say.")
+@click.option("--tokens", type=click.IntRange(0), help="Spend at most N tokens a day, in place of the setting.")
 @click.option("--unattended", is_flag=True, hidden=True)
 @click.option("--start", hidden=True)
 @as_json

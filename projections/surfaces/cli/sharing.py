@@ -40,7 +40,7 @@ _NO_OPTIONS: Final[dict[str, Any]] = dict.fromkeys(("name", "label", "read_only"
 @click.command(cls=Verb, example="tallybook share git; tallybook share objects s3://bucket/path")
 @click.argument("action", metavar="ACTION")
 @click.argument("address", metavar="[ADDRESS]", required=False)
-@click.option("--book", "name", help="Name the book; by default after the project.")
+@click.option("--book", "name", help="Name the book; the default is the name of the project.")
 @click.option("--as", "label", help="Name this machine; the default is user and host.")
 @click.option("--token-env", metavar="NAME", help="Log in to git with the token in this variable.")
 @click.option("--password-file", metavar="FILE", help="Log in to PostgreSQL with the password in this file.")

@@ -1,7 +1,7 @@
 """Which project shares which book: a file for each in the user's own settings, and the engine that it names.
 
-Only what the user himself set turns sharing on. Ledger id, real path, book and address must fit together: a project
-that was moved, copied or cloned sends and fetches nothing until the user says so again.
+Only the user's own settings turn sharing on. Ledger id, real path, book and address must fit together: a project
+that was moved, copied or cloned sends and fetches nothing until the user joins the book again.
 """
 
 from __future__ import annotations

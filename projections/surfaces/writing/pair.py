@@ -1,8 +1,9 @@
 """One result for two ledgers, the project's and the person's own: a batch in each, under one idempotency key.
 
-What belongs to which is decided by the names that the project has ever used: these only grow, so a result that comes
-again is divided in the same way. Before either batch is appended a file in the personal ledger says what is meant. If
-the project's batch is in its ledger, the next command appends the personal one; if it is not, nothing counts.
+The names that the project has ever used decide which ledger gets an item. These names only grow, so a repeated result
+is divided in the same way. Before it appends either batch, `write_both` saves the personal request in a file. If the
+process ends in between, the next command appends the personal batch if the project's ledger has the other one, and
+otherwise drops it.
 """
 
 from __future__ import annotations
