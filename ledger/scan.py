@@ -34,7 +34,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
     from hashlib import _Hash
-    from typing import Any, Protocol, Self
+    from typing import Protocol, Self
 
     from tallybook.ledger import damage
     from tallybook.ledger.fast_stdlib import StrPath
@@ -430,18 +430,14 @@ def find_batches(log: LogFile, needles: Collection[bytes]) -> Iterator[RawBatch]
     return Batches(_explain_erased(log, ([batch] for batch in _find_raw(log, needles))))
 
 
-def find_or_read(
-    log: LogFile,
-    needles: Collection[bytes],
-    find: Callable[[Any, Collection[bytes]], Iterator[RawBatch]] = find_batches,
-) -> Iterator[RawBatch]:
-    """Yield the batches of a log that hold one of these byte strings, in order, as ``find`` does.
+def find_or_read(log: LogFile, needles: Collection[bytes]) -> Iterator[RawBatch]:
+    """Yield the batches of a log that hold one of these byte strings, in order, as ``find_batches``.
 
     Other batches are not read. If one that holds them is damaged, the whole log is read: that explains damage better.
     """
     last = 0
     with suppress(DamagedLedgerError):
-        for batch in find(log, needles):
+        for batch in find_batches(log, needles):
             last = batch.last
             yield batch
         return

@@ -86,11 +86,10 @@ def fold_view(form: Form[S], log: Log, until: int | None = None, *, cold: bool =
 def search(log: Log, needles: Collection[bytes]) -> Iterator[RawBatch]:
     """Return the batches of a log that hold one of these byte strings, in order.
 
-    Others are not read unless one of these is damaged, so damage in them is found by ``verify``.
+    Of a log file others are not read unless one of these is damaged, so damage in them is found by ``verify``.
     """
-    if has_book(log):
-        return find_or_read(log, needles, type(log).find)
-    if isinstance(log, JsonlLog):
+    # In a shared history a name of the own ledger can be another one.
+    if type(log) is JsonlLog:
         return find_or_read(log, needles)
     return (batch for batch in log.read() if any(needle in batch.data for needle in needles))
 

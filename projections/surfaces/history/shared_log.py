@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, takewhile
 import json
@@ -368,23 +368,6 @@ class SharedLog(JsonlLog):
             raise ValueError("a shared history is read from its beginning")
         yield from self._join(super().read(), self.read_book())
 
-    def find(self, needles: Collection[bytes]) -> Iterator[RawBatch]:
-        """Yield the batches of ``read`` that hold one of these byte strings; others are not read where that is safe.
-
-        Raises:
-            DamagedLedgerError: A batch that holds one does not verify.
-            MissingLinesError: As for ``read``.
-        """
-        # A name in the own ledger can be another one here.
-        own, book = find_batches(self.own, needles), self._find_in_book(needles)
-        found = self.read() if self._has_renames else self._join(own, book)
-        yield from (batch for batch in found if any(needle in batch.data for needle in needles))
-
-    def _find_in_book(self, needles: Collection[bytes]) -> Iterator[RawBatch]:
-        # Landing compares the frontier with the copy.
-        self.land_pending()
-        return takewhile(lambda batch: batch.last <= self.history.frontier.seq, find_batches(self.copy.log, needles))
-
     def read_batches(self, places: Mapping[int, int]) -> Iterator[RawBatch]:
         """Yield batches by their places, last event number → offset in their log, and all pending ones.
 
@@ -440,14 +423,9 @@ class SharedLog(JsonlLog):
             self._past_syncs = [sync for sync in syncs if self.until is None or sync.number <= self.until]
         return self._past_syncs
 
-    @property
-    def _has_renames(self) -> bool:
-        """Return whether an entry was published under another name."""
-        return any(sync.renamed for sync in self.syncs)
-
     def _rename(self, batch: RawBatch) -> RawBatch:
         """Return a batch of the own ledger with the names of the book; its bytes no longer prove themselves."""
-        if not any(kind in raw_line for raw_line in batch.lines for kind in _NAMING) or not self._has_renames:
+        if not any(sync.renamed for sync in self.syncs):
             return batch
         return batch._replace(lines=[self._rename_in_line(raw_line, batch.first) for raw_line in batch.lines])
 
