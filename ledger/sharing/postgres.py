@@ -78,21 +78,12 @@ def grant_command(book: str, role: str, right: str) -> str:
     return f"SELECT tallybook.grant_book({texts});"
 
 
-class _NoBookError(engine.UnreachableError):
-    """The database has no tables for books, or not this book."""
-
-
 class _UnknownError(engine.UnreachableError):
     """No answer came to a statement, which was done or not."""
 
 
-_ERRORS: Final[dict[str, type[engine.EngineError]]] = {
-    # A missing schema, table or function, and a book that the table of books does not have.
-    **dict.fromkeys(("3F000", "42P01", "42883", "23503"), _NoBookError),
-    # A server or a session that may only read, and a missing right.
-    **dict.fromkeys(("25006", "42501"), engine.ReadOnlyError),
-}
-"""State of a statement that failed → its error."""
+_REFUSED: Final = ("3F000", "42P01", "42883", "23503", "25006", "42501")
+"""There is no schema, table, function, or such book; the server or the session may only read; or a right is missing."""
 
 
 class PostgresStore(engine.Store):
@@ -129,7 +120,7 @@ class PostgresStore(engine.Store):
         """Return the numbers of the book's rows."""
         try:
             rows = self._ask(_LIST, (after, self._book))
-        except (_NoBookError, engine.ReadOnlyError):
+        except engine.ReadOnlyError:
             rows = []
         if not rows:
             user = self._connect().info.user
@@ -225,7 +216,8 @@ class PostgresStore(engine.Store):
                 why = _describe(error)
             if connection.closed or error.sqlstate in _UNKNOWN:
                 raise _UnknownError(self.address, why) from error
-            raise _ERRORS.get(error.sqlstate or "", engine.UnreachableError)(self.address, why) from error
+            kind = engine.ReadOnlyError if error.sqlstate in _REFUSED else engine.UnreachableError
+            raise kind(self.address, why) from error
 
 
 def _warnings(fsync: str, commit: str) -> Iterator[str]:

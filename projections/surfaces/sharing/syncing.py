@@ -137,9 +137,8 @@ def note_ends(project: Project, part: Membership, before: tuple[int, str], end: 
 
     Noted before something is appended to it: a sync that is killed in between leaves one of both.
     """
-    book = part.book
-    if not book:
-        book = ledger_id(Path(project.ledger, replicas.FOLDER, replicas.read_current(project.ledger).copy, LOG_NAME))
+    copy = Path(project.ledger, replicas.FOLDER, replicas.read_current(project.ledger).copy)
+    book = part.book or ledger_id(copy / LOG_NAME)
     membership.save(project, attrs.evolve(part, book=book, before=before, end=end))
 
 
@@ -306,8 +305,7 @@ class Sync:
             pause = (clock.elapsed_s() - started) * 2 ** min(self.result.tries, _MAX_DOUBLINGS)
             clock.wait_about(min(_MAX_PAUSE_S, pause))
         self._note_frontier(before.seq)
-        end = self.replica.end()
-        self.result.end = (end.seq, end.chain)
+        self.result.end = self.replica.end()[:2]
         self.result.pending = self.log.refresh().count_pending()
         # While the lock is held: the next sync may have appended to the copy by the time that a caller goes on.
         note_ends(self.project, self.part, self.result.end, self.result.end)
@@ -322,12 +320,9 @@ class Sync:
             if contents.is_fresh:
                 drop_skipped(self.project)
             skipped |= {run.place: run for run in counted.skipped}
-            if counted.batches:
-                check_book(self.engine.address, counted.batches[0], self.part.book)
             batches, self.newer = counted.batches, counted.newer
             if batches:
-                replicas.list_lost(self.replica, batches, _BY)
-                self._append_to_replica(batches)
+                self._store(self.replica, batches)
                 self.result.taken += batches[-1].last - batches[0].first + 1
             if self.newer:
                 break
@@ -344,9 +339,12 @@ class Sync:
             self._note(contents.end)
         return contents
 
-    def _append_to_replica(self, batches: Sequence[RawBatch]) -> None:
+    def _store(self, copy: Replica, batches: Sequence[RawBatch]) -> None:
+        """Append batches of the engine to a copy of the book."""
+        check_book(self.engine.address, batches[0], self.part.book)
+        replicas.list_lost(copy, batches, _BY)
         note_ends(self.project, self.part, self.replica.end()[:2], batches[-1].position[:2])
-        self.replica.append(batches)
+        copy.append(batches)
 
     def _note(self, end: engines.End | None = None, **changes: Any) -> None:
         """Store how far the copy is; with an end, up to which run it was read, so that no sync reads that again."""
@@ -436,7 +434,8 @@ class Sync:
                     if end is None:
                         return False
                     expected = end
-                    self._append_to_replica(raws)
+                    note_ends(self.project, self.part, self.replica.end()[:2], raws[-1].position[:2])
+                    self.replica.append(raws)
                     given = {} if block is None else {"block": block, "is_given": True}
                     # Own redactions were erased before they were published.
                     self._note(expected, erased=self.replica.end().seq, **given)
@@ -549,9 +548,7 @@ class Sync:
             if counted.newer:
                 raise OtherBookError(f"{self.engine.address}: its book follows newer rules; upgrade to go on")
             if counted.batches:
-                check_book(self.engine.address, counted.batches[0], self.part.book)
-                replicas.list_lost(fresh, counted.batches, _BY)
-                fresh.append(counted.batches)
+                self._store(fresh, counted.batches)
         end = fresh.end()
         if not end.seq:
             raise OtherBookError(
@@ -563,7 +560,6 @@ class Sync:
             return self.replica
         self._redact(fresh.read)
         names = self._new_names(fresh)
-        note_ends(self.project, self.part, self.replica.end()[:2], end[:2])
         # The pointer first: until the own ledger says so, the copy that it names is the one with the frontier.
         block = self.current.block
         current = Current(fresh.name, block=block if block[0] in fresh.blocks() else (0, 0))
