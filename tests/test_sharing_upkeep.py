@@ -294,10 +294,10 @@ def test_a_team_moves_from_git_to_an_object_store(trio: Team, monkeypatch: pytes
 
 def test_who_appends_while_the_book_moves_loses_nothing(trio: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that comes in between the copy and the seal takes the seal's number, and is copied before the next one."""
-    carry, turns = syncing.carry, [0]
+    put_missing, turns = syncing.put_missing, [0]
 
-    def carry_and_be_late(*words: Any) -> int:
-        copied = carry(*words)
+    def copy_and_be_late(*words: Any, **options: Any) -> int:
+        copied = put_missing(*words, **options)
         turns[0] += 1
         if turns[0] == 1:
             trio.run("ben", "rate", "kpt_001", "helpful")
@@ -305,7 +305,7 @@ def test_who_appends_while_the_book_moves_loses_nothing(trio: Team, monkeypatch:
             trio.run("anna", "show")
         return copied
 
-    monkeypatch.setattr(syncing, "carry", carry_and_be_late)
+    monkeypatch.setattr(syncing, "put_missing", copy_and_be_late)
     move(trio, "anna")
     assert 2 == turns[0]
     assert ("Advice of anna", 1, 0) == trio.entries("anna")["kpt_001"]

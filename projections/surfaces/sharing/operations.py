@@ -130,7 +130,7 @@ def _move(project: Project, before: Membership, part: Membership) -> str:
                 command = membership.share_command(*result.moved)
                 raise BadInputError(part.address, f"the book moved to {result.moved.address}", f"run: {command}")
             copy = SharedLog(project.ledger).copy
-            copied = syncing.carry(copy, new, before.book)
+            copied = syncing.put_missing(copy, new, before.book, moves=True)
             if copied >= 0 and result is None:
                 return failure if copied else ""
             contents = old.read(copy.end().seq)

@@ -189,8 +189,14 @@ def find_lost(engine: Engine, replica: Replica, book: str) -> tuple[engines.Cont
     return contents, start, [batch for batch in own.values() if batch.last > start.seq]
 
 
-def carry(replica: Replica, engine: Engine, book: str) -> int:
-    """Copy the book to another engine; return how many events that lacked, -1 where another machine was quicker.
+def put_missing(replica: Replica, engine: Engine, book: str, *, moves: bool = False) -> int:
+    """Put the lines of the book that an engine lacks; return how many, -1 where another machine was quicker.
+
+    Args:
+        replica: This machine's copy of the book.
+        engine: The engine.
+        book: The book's id.
+        moves: Whether the book moves there: an engine that holds nothing, or sealed it, gets all of it.
 
     Raises:
         OtherBookError: It holds another book, or another history of this one.
@@ -198,7 +204,7 @@ def carry(replica: Replica, engine: Engine, book: str) -> int:
         UnreachableError: It does not answer.
     """
     contents, start, lines = find_lost(engine, replica, book)
-    if contents.moved or not start.seq:
+    if moves and (contents.moved or not start.seq):
         # Fresh runs count only as a whole, so nobody takes a part of the book for all of it.
         lines = list(replica.read())
         after = engine.replace(contents.after_seal, cut_runs(lines, START, engine.run_bytes))
@@ -331,8 +337,8 @@ class Sync:
         self.result.skipped = [*skipped.values()]
         self.result.moved = contents.moved
         # Also where something came in: a piece may end before fresh runs that have another history.
-        end = self.replica.end()
-        if contents.end[:2] != end[:2] and not self.newer and not contents.moved and self._give_back(end):
+        is_end = contents.end[:2] == self.replica.end()[:2]
+        if not is_end and not self.newer and not contents.moved and self._give_back():
             return self._take_in()
         self._erase(batches)
         if not self.newer:
@@ -382,27 +388,23 @@ class Sync:
             yield from redacted_ids(batch)
             yield from find_returning(batch)
 
-    def _give_back(self, end: Position) -> bool:
+    def _give_back(self) -> bool:
         """Find out why an engine does not go on where the replica ends, and put what it lost; return whether it did.
 
         Raises:
             OtherBookError: It holds another history.
         """
-        whole, start, missing = find_lost(self.engine, self.replica, self.part.book)
-        if not missing or not end.seq:
-            return False
         try:
-            is_put = self.engine.append(whole.end, cut_runs(missing, start, self.engine.run_bytes)) is not None
+            restored = put_missing(self.replica, self.engine, self.part.book)
         except engines.ReadOnlyError:
             # Another machine gives it back.
             return False
-        if is_put:
-            self.result.restored += sum(batch.last - batch.first + 1 for batch in missing)
-        elif clock.elapsed_s() > self.deadline:
+        if restored < 0 and clock.elapsed_s() > self.deadline:
             raise engines.UnreachableError(
                 self.engine.address, "it lost its end, and does not confirm that it has it again"
             )
-        return True
+        self.result.restored += max(restored, 0)
+        return restored != 0
 
     # ---- (c): land and append ----
 
