@@ -18,7 +18,7 @@ import attrs
 from tallybook.ledger import events
 from tallybook.ledger.codec import decode
 from tallybook.ledger.decisions.update import rename_in_top
-from tallybook.ledger.line import RawBatch
+from tallybook.ledger.line import START, Position, RawBatch
 from tallybook.ledger.names import format_name, next_free_number, next_slug_name, read_sections, slug_of
 from tallybook.ledger.playbook_constants import IDS_A_LINE, REDACTED
 from tallybook.ledger.records import Batch, EventRecord
@@ -246,19 +246,24 @@ class Landed:
 
 
 def land(
-    sent: Iterable[Sent], ground: Ground, frame: Callable[[Landed], RawBatch | None]
+    sent: Iterable[Sent],
+    ground: Ground,
+    frame: Callable[[Landed, Position], RawBatch | None],
+    after: Position = START,
 ) -> Iterator[tuple[Landed, RawBatch | None]]:
     """Yield batches as they land one after another, each with its bytes.
 
     Args:
         sent: The batches.
         ground: What they land on; it grows.
-        frame: Returns the bytes of a landed batch; None where it has no event, or cannot land.
+        frame: Returns a landed batch, which has an event, as the batch after a position; None where it cannot land.
+        after: The position before the first one.
     """
     for batch in sent:
         landed = _land(batch, ground)
-        raw = None if landed.is_here or landed.lacks else frame(landed)
+        raw = frame(landed, after) if landed.events else None
         if raw is not None:
+            after = raw.position
             ground.landed.append(raw)
             if (key := batch.records[0].key) is not None:
                 ground.keys.add(key)

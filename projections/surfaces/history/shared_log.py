@@ -536,19 +536,7 @@ class SharedLog(JsonlLog):
             if frontier.seq and (state.seq, state.chain) != (frontier.seq, frontier.chain):
                 list(self.read_book())
             ground = self.ground(state)
-            after, last = START, 0
-
-            def frame(landed: landing.Landed) -> RawBatch | None:
-                nonlocal after, last
-                if not landed.events:
-                    return None
-                raw = Publisher().frame(landed, after)
-                after = raw.position
-                raw = _with_own_numbers(raw, landed, last)
-                last = raw.last
-                return raw
-
-            self._landing = ground, [*landing.land(self._read_pending(), ground, frame)]
+            self._landing = ground, [*landing.land(self._read_pending(), ground, _frame_pending)]
             self.stamp(ground.state, ground.state)
             current = replica.read_current(self.ledger_folder)
             if current.block[0]:
@@ -723,8 +711,9 @@ class SharedTransaction(Transaction):
         return raw
 
 
-def _with_own_numbers(raw: RawBatch, landed: landing.Landed, last: int) -> RawBatch:
-    """Return a batch as it lands, after another one, with the numbers that its events have in the own ledger."""
+def _frame_pending(landed: landing.Landed, after: Position) -> RawBatch:
+    """Return a batch as it lands after a position, with the numbers that its events have in the own ledger."""
+    raw, last = Publisher().frame(landed, after), after.seq
     seqs = {event.record.id: PENDING + event.record.seq for event in landed.events}
     numbers: list[int] = []
     for raw_line in raw.lines:

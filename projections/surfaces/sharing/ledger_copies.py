@@ -618,10 +618,8 @@ class Landing:
                 yield attrs.evolve(record, id=new_id(), event=events.RedactionLinked((former, record.id)))
             yield attrs.evolve(record, event=attrs.evolve(event, text=REDACTED))
 
-    def _frame(self, landed: landing.Landed) -> RawBatch | None:
+    def _frame(self, landed: landing.Landed, _: Position) -> RawBatch:
         """Return a landed batch as the own ledger gets it, with what a book does not share."""
-        if not landed.events:
-            return None
         changes = [*landed.events]
         if self._log is not None:
             made = {change.record.id for change in changes}

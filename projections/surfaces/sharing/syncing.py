@@ -481,19 +481,16 @@ class Sync:
             last = prelude[-1].position
         publisher = Publisher(writer, clock.clamp_time(now.at, last.at), clock.new_salt, partial(mask, self.part))
 
-        def frame(landed: Landed) -> RawBatch | None:
-            nonlocal last
+        def frame(landed: Landed, after: Position) -> RawBatch | None:
             # Every machine would skip it, this one too, and it would be sent again for ever.
             faults = filter(None, map(table.find_event_fault, (event.event for event in landed.events)))
             if fault := next(faults, ""):
                 seq = landed.sent.batch.first
                 self.result.refusal = f"event {seq} of the own ledger does not fit a book and stays here: {fault}"
                 return None
-            raw = publisher.frame(landed, last) if landed.events else None
-            last = last if raw is None else raw.position
-            return raw
+            return publisher.frame(landed, after)
 
-        return block, chain([(None, raw) for raw in prelude], land(pending, log.ground(state), frame))
+        return block, chain([(None, raw) for raw in prelude], land(pending, log.ground(state), frame, last))
 
     def _next_block(self, used: Iterable[str], pending: int) -> tuple[int, int] | None:
         """Return the lowest free block of names; None where nothing is pending, or enough names are left."""
