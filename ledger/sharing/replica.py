@@ -155,24 +155,6 @@ def set_aside(copy: Replica) -> str:
     return place
 
 
-def set_aside_foreign(ledger: StrPath, ends: Sequence[tuple[int, str]]) -> str:
-    """Set the present copy aside if it does not end where this machine left it, and return its folder; mostly empty.
-
-    A project can bring such a copy along, and what it has must not reach the engine. The caller holds the lock.
-
-    Args:
-        ledger: The ledger's folder.
-        ends: Event numbers and chain values where this machine may have left it; none where nobody noted that.
-    """
-    copy = Replica(ledger, read_current(ledger).copy)
-    if not ends or not os.path.lexists(copy.folder):
-        return ""
-    with suppress(TallybookError, OSError):
-        if copy.end()[:2] in [end if end[0] else START[:2] for end in ends]:
-            return ""
-    return set_aside(copy)
-
-
 @contextmanager
 def lock(ledger: StrPath, wait_ms: int = _WAIT_MS) -> Iterator[None]:
     """Hold the lock of syncs: one at a time for a project.

@@ -399,11 +399,9 @@ class SharedLog(JsonlLog):
     @cached_property
     def _reasons(self) -> dict[str, str]:
         """Return id → reason of the events of the own ledger that give one."""
-        batches = decode(find_or_read(self.own, (_REASON,)))
-        records: Iterator[tuple[str, Any]] = (
-            (record.id, record.event) for batch in batches for record in batch.records
-        )
-        return {id_: event.reason for id_, event in records if getattr(event, "reason", "")}
+        records = (record for batch in decode(find_or_read(self.own, (_REASON,))) for record in batch.records)
+        reasons = ((record.id, getattr(record.event, "reason", "")) for record in records)
+        return {id_: reason for id_, reason in reasons if reason}
 
     def _own_part(self, batches: Iterable[RawBatch]) -> Iterator[RawBatch]:
         """Yield what the book does not share of batches of the own ledger, with the names of the book."""

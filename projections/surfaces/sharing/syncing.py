@@ -14,6 +14,7 @@ from contextlib import closing, suppress
 from functools import partial
 from itertools import chain
 from itertools import count as count_from
+import os
 from pathlib import Path
 import shutil
 from typing import Any, Final
@@ -255,10 +256,19 @@ def sync(
 
 
 def _set_aside_foreign(project: Project, part: Membership) -> str:
-    """Set the copy of the book aside if it does not end where the last sync noted, and return its folder."""
+    """Set the copy of the book aside if it does not end where the last sync noted, and return its folder.
+
+    A project can bring such a copy along, and what it has must not reach the engine.
+    """
     # Read under the lock: a sync that ran until now has noted another end.
     known = membership.last_known(project) or part
-    return replicas.set_aside_foreign(project.ledger, [known.end, known.before])
+    copy = Replica(project.ledger, replicas.read_current(project.ledger).copy)
+    if not os.path.lexists(copy.folder):
+        return ""
+    with suppress(TallybookError, OSError):
+        if copy.end()[:2] in [end if end[0] else START[:2] for end in (known.end, known.before)]:
+            return ""
+    return replicas.set_aside(copy)
 
 
 class Sync:
