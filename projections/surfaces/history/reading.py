@@ -77,7 +77,7 @@ def fold_view(form: Form[S], log: Log, until: int | None = None, *, cold: bool =
     log_then = log if until is None else log.open_at(until)
     if form.view is not PLAYBOOK:
         return log_then.state(form)
-    if until is not None and not log_then.history.frontier.number:
+    if until is not None and not log_then.history.frontier.seq:
         # Before the ledger was in a book.
         return fold_log(form, log_then.own, until)
     return cast("S", log_then.playbook())

@@ -52,35 +52,18 @@ _TAKEN: Final = bytes_of("kind", KIND_OF[BookTaken])
 
 
 @attrs.frozen
-class Frontier:
-    """Up to where the playbook of a machine contains the book.
-
-    Attributes:
-        seq: The last event number of the book that is contained, 0 for none.
-        chain: The chain value of the book there; empty for none.
-        upto: Own batches up to this event number are in the book.
-        number: The own event number of the event that says so, 0 for none.
-    """
-
-    seq: int = 0
-    chain: str = ""
-    upto: int = 0
-    number: int = 0
-
-
-@attrs.frozen
 class OwnHistory:
     """What a machine's own ledger says of its book, up to a moment.
 
     Attributes:
-        frontier: The frontier there.
+        frontier: Up to where the playbook contains the book there: up to its event 0 before it contains any.
         pending: The batches after those that are known to be in the book, in order.
         begin: The position before the first pending batch, the one at the end without such.
         end: The position at the end.
         stamp: Number and chain value of the last own batch that changes the playbook, (0, "") for none.
     """
 
-    frontier: Frontier
+    frontier: BookTaken
     pending: tuple[landing.Sent, ...]
     begin: Position
     end: Position
@@ -109,15 +92,14 @@ def read_history(
         return before.made
 
     reader = landing.Reader(find_session, (taken, ""), find_made)
-    frontier, end, stamp = Frontier(taken), start, (0, "")
+    frontier, end, stamp = BookTaken(taken, "", 0, (), ()), start, (0, "")
     found: list[tuple[Position, landing.Sent]] = []
     for batch in decode(read(start)):
         # What its names mean is never shown, so the event before that ends a batch for people.
         if until is not None and batch.last - sum(isinstance(event, NamesMeant) for event in batch.events) > until:
             break
         for event in batch.events:
-            if isinstance(event, BookTaken):
-                frontier = Frontier(event.seq, event.chain, event.upto, batch.last)
+            frontier = event if isinstance(event, BookTaken) else frontier
         kinds = {*map(type, batch.events)}
         if BookTaken in kinds or kinds & landing.SHARED:
             sent, stamp = reader.read(batch), (batch.last, batch.chain)
@@ -624,7 +606,7 @@ class SharedLog(JsonlLog):
         log, history = SharedLog(self.ledger_folder, self.now), self.history
         log._history = attrs.evolve(
             history,
-            frontier=Frontier(end.seq, end.chain, upto, history.frontier.number),
+            frontier=BookTaken(end.seq, end.chain, upto, (), ()),
             pending=tuple(sent for sent in history.pending if sent.batch.first > upto),
         )
         return log
