@@ -29,7 +29,7 @@ from helpers.score_histories import config_of, document
 from tallybook.ledger.errors import BadInputError, Problem
 from tallybook.projections.scores.config import Config, DocumentError, Metric, read_config
 from tallybook.projections.surfaces.scores.configuration import MAX_BYTES, MAX_DEPTH, PACKAGED, PLACE, default, load
-from tallybook.projections.surfaces.scores.read import IngestReport, SentItem, defaults, feed, items
+from tallybook.projections.surfaces.scores.read import IngestReport, SentItem, feed, items
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import commands
 
@@ -334,7 +334,7 @@ def crowd(project: Path) -> Project:
 
 def feed_file(project: Project, file: Path) -> IngestReport:
     """Record a file in this process."""
-    return feed(project, [items(str(file))], defaults(), lambda _: None)
+    return feed(project, [items(str(file))], lambda _: None)
 
 
 def expected(project: Path, objects: Sequence[Any]) -> list[str]:

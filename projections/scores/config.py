@@ -339,11 +339,7 @@ def score_id(name: str) -> str:
 
 # The specification asks that weights sum to 1.0, and floats such as 0.35 miss that by their last bits.
 SUM_TOLERANCE: Final = 2**-30
-_NAMED: Final[dict[type, tuple[str, str | None]]] = {
-    Component: ("id", "name"),
-    Grade: ("name", None),
-    Metric: ("name", "of"),
-}
+_NAMED: Final = {Component: ("id", "name"), Grade: ("name", "name"), Metric: ("name", "of")}
 """Class whose instances are named by their key in the document → the field that holds it, and one that it defaults."""
 
 _PLAIN: Final = re.compile(r"[\w -]+")
@@ -411,17 +407,17 @@ def read_config(document: Any) -> Config:
 
 def _read_named(value: Any, type_: Any, keys: Keys) -> dict[str, Any]:
     """Return what a mapping of the document has by name; a name whose value is false is left out."""
-    name_field, default_field = _NAMED.get(type_, (None, None))
     named = {}
     for name, part in _read(value, dict[str, Any], keys).items():
         if part is False:
             continue
         place, fields = (*keys, name), part
-        if name_field is not None:
+        if type_ in _NAMED:
+            name_field, default_field = _NAMED[type_]
             fields = _read(part, dict[str, Any], place)
-            if name_field in fields and name_field != default_field:
+            if name_field in fields:
                 raise DocumentError((*place, name_field), "is not a known key")
-            fields = ({default_field: name} if default_field else {}) | fields | {name_field: name}
+            fields = {default_field: name} | fields | {name_field: name}
         if type_ is Component and "metrics" in fields:
             fields["metrics"] = [*_read_named(fields.get("metrics"), Metric, (*place, "metrics")).values()]
         named[name] = _read(fields, type_, place)

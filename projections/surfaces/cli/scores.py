@@ -90,8 +90,8 @@ def metrics(project: Project, /, *, files: tuple[str, ...], as_json: bool, **opt
         common.announce_input("what was measured, as JSON")
     sources: list[Iterable[Any]] = [list(read.parse_typed(words)), *map(read.items, names)]
     common.provenance_of({"session": options["session"]})
-    given = read.defaults(options["session"], options["component"])
-    report = read.feed(project, sources, given, lambda done: METER.update(done, 0))
+    given = (options["session"] or "", options["component"])
+    report = read.feed(project, sources, lambda done: METER.update(done, 0), *given)
     code = 0 if report.read_count else EXIT_BAD_INPUT
     if as_json:
         answer(report.as_json())

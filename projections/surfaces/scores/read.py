@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from datetime import UTC
 from functools import partial
 from gzip import GzipFile
 from io import BufferedReader, BytesIO
@@ -43,8 +44,10 @@ from tallybook.projections.surfaces.writing import secrets
 from tallybook.projections.surfaces.writing.record import former_ledger
 
 if TYPE_CHECKING:
-    Fill = Callable[..., dict[str, Any]]
+    Fill = Callable[[Mapping[str, Any]], dict[str, Any]]
     """Adds the defaults that an object lacks."""
+    Prepared = tuple[list[Draft], dict[str, str], str | None]
+    """The events of an object, who recorded it, and its idempotency key; None where it may be recorded twice."""
 
 MAX_DOCUMENT_BYTES: Final = MAX_PAYLOAD_BYTES
 """What is not one object a line is read as a whole, up to here; a single line may be as long."""
@@ -266,31 +269,17 @@ class IngestReport:
         else:
             self.problems.append(problem)
 
-    def count(self, prepared: PreparedObject, batch: RawBatch | None) -> None:
-        """Count an object, by what was recorded of it; None where it was recorded before."""
+    def count(self, drafts: Sequence[Draft], batch: RawBatch | None) -> None:
+        """Count the events of an object, by what was recorded of it; None where it was recorded before."""
         if batch is None:
             self.repeated += 1
             return
         self.seq_from = self.seq_from or batch.first
         self.seq_to = batch.last
-        for draft in prepared.drafts:
+        for draft in drafts:
             self.recorded[draft.kind] += 1
             if draft.kind == _KEPT:
                 self.kept[str(draft.body["type"])] += 1
-
-
-class PreparedObject(NamedTuple):
-    """An object, ready to be appended.
-
-    Attributes:
-        drafts: Its events.
-        by: Who recorded it.
-        key: Its idempotency key, None where it may be recorded twice.
-    """
-
-    drafts: list[Draft]
-    by: dict[str, str]
-    key: str | None
 
 
 def parse_typed(words: Sequence[str]) -> Iterator[SentItem]:
@@ -314,46 +303,41 @@ def is_typed(word: str) -> bool:
     return "=" in word and not os.path.exists(word)  # noqa: PTH110 - what is no path at all is no file either
 
 
-def defaults(session: str | None = None, component: str | None = None) -> Fill:
-    """Return what adds the session and component of objects that name none.
-
-    Raises:
-        BadInputError: The component is not a valid name.
-    """
-    name = telemetry.read_name(component)
-    if component is not None and (not name or name.startswith(telemetry.DIGEST_PREFIX)):
-        most = telemetry.MAX_NAME_CHARS
-        raise BadInputError("--component", f"needs 1 to {most} printable characters", "nothing was recorded")
-    return partial(telemetry.fill_defaults, session=session or "", component=component or "")
-
-
 def feed(
     project: Project,
     sources: Iterable[Iterable[SentItem | Problem]],
-    fill: Fill,
     progress: Callable[[int], None],
+    session: str = "",
+    component: str | None = None,
 ) -> IngestReport:
     """Record objects.
 
     Args:
         project: Where.
         sources: For each file what it holds.
-        fill: Adds the defaults, as ``defaults`` returns it.
         progress: Called now and then with the number of objects that are done.
+        session: The session of objects that name none.
+        component: Their component.
 
     Raises:
+        BadInputError: The component is not a valid name.
         TallybookError: The ledger is damaged, or could not be written; what was recorded by then says so.
     """
+    name = telemetry.read_name(component)
+    if component is not None and (not name or name.startswith(telemetry.DIGEST_PREFIX)):
+        most = telemetry.MAX_NAME_CHARS
+        raise BadInputError("--component", f"needs 1 to {most} printable characters", "nothing was recorded")
     report, config = IngestReport(), None
     # `doctor` and `score` report a configuration that is invalid.
     with suppress(BadInputError):
         config = configuration.load(project)
-        fill = partial(fill, zone=config.timezone)
-    prepared_objects = (prepared for source in sources for prepared in _prepare(source, fill, report, config))
+    zone = UTC if config is None else config.timezone
+    fill = partial(telemetry.fill_defaults, session=session, component=component or "", zone=zone)
+    prepared = (batch for source in sources for batch in _prepare(source, fill, report, config))
     with closing(open_log(project)) as log:
         for problem in () if log.exists() else former_ledger(project):
             report.note(problem)
-        while chunk := list(islice(prepared_objects, CHUNK_OBJECTS)):
+        while chunk := list(islice(prepared, CHUNK_OBJECTS)):
             _append(log, chunk, report)
             progress(report.read_count)
     return report
@@ -361,8 +345,8 @@ def feed(
 
 def _prepare(
     source: Iterable[SentItem | Problem], fill: Fill, report: IngestReport, config: Config | None
-) -> Iterator[PreparedObject]:
-    """Yield the objects of one file prepared to be appended; problems go to the report."""
+) -> Iterator[Prepared]:
+    """Yield the objects of one file, each as a batch to append; problems go to the report."""
     counts: Counter[str] = Counter()
     for item in source:
         if isinstance(item, Problem):
@@ -384,7 +368,7 @@ def _prepare(
         if rater != "human":
             recorded = tuple(_mask_secrets(event, value, item.place, report) for event in recorded)
         by = {"rater": rater} | ({"session": content.session} if content.session else {})
-        yield PreparedObject([encode(event, content.when) for event in recorded], by, key)
+        yield [encode(event, content.when) for event in recorded], by, key
 
 
 def _key_by_number(value: Mapping[str, Any], file: str, counts: Counter[str]) -> str | None:
@@ -410,16 +394,16 @@ def _mask_secrets(event: Any, value: Mapping[str, Any], place: str, report: Inge
     return masked_event
 
 
-def _append(log: JsonlLog, chunk: Sequence[PreparedObject], report: IngestReport) -> None:
+def _append(log: JsonlLog, chunk: Sequence[Prepared], report: IngestReport) -> None:
     """Append a chunk in one transaction; while another process holds the lock it waits in the spool."""
     try:
         with log.transaction() as tx:
-            tx.look_up(prepared.key for prepared in chunk if prepared.key is not None)
-            results = [(prepared, tx.append(prepared.drafts, prepared.by, prepared.key)) for prepared in chunk]
+            tx.look_up(key for *_, key in chunk if key is not None)
+            batches = [tx.append(*prepared) for prepared in chunk]
         checkpoints.sweep(log.folder)
     except LockHeldError:
-        spool.put_batches(log.folder, log.now(), ((sent.drafts, sent.by, sent.key) for sent in chunk))
+        spool.put_batches(log.folder, log.now(), chunk)
         report.spooled += len(chunk)
         return
-    for prepared, batch in results:
-        report.count(prepared, batch)
+    for (drafts, *_), batch in zip(chunk, batches, strict=True):
+        report.count(drafts, batch)
