@@ -160,7 +160,7 @@ def test_asking_names_what_a_verdict_takes(here: Project, run: Run) -> None:
     for number in range(20):
         observe(here, f"lost{number}", ReflectionRequested(90, "SessionEnd", "/x"))
     said = run("lift", "ask", "new").out
-    assert "No verdict can come if 33.3% of the sessions have no outcome, as of the last ones; at most " in said
+    assert "No verdict can come if 33.3% of the sessions have no outcome, as of the last ones; above " in said
 
 
 # What is said

@@ -390,13 +390,15 @@ def file_name(id_: str) -> str:
     return f"{shown}~{sha256(id_.encode()).hexdigest()[:_DIGEST_CHARS]}{SUFFIX}"
 
 
-def is_score_file(folder: str, name: str, document: object) -> bool:
+def is_score_file(folder: str, name: str, data: bytes) -> bool:
     """Return whether a file of this folder, name and content is a score file of Tallybook."""
     # Old files in the folder are deleted, so that the file of someone else must never pass for one of these.
-    keys = KEYS.get(folder, ())
-    if not isinstance(document, dict) or tuple(document) != keys or not keys:
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError):
         return False
-    id_ = document[keys[0]]
+    keys = KEYS.get(folder, ())
+    id_ = document[keys[0]] if isinstance(document, dict) and keys and tuple(document) == keys else None
     return isinstance(id_, str) and _place(folder, id_) == f"{folder}/{name}"
 
 

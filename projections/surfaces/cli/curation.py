@@ -18,7 +18,7 @@ from tallybook.ledger.records import EventRecord
 from tallybook.ledger.storage import redacted_digests
 from tallybook.ledger.storage.head import ledger_id
 from tallybook.projections.history.event_rows import by_json, entry_line, kind_of, name_line, numbered_rows, summary
-from tallybook.projections.history.review import is_lesson, proposal_lines
+from tallybook.projections.history.review import proposal_lines
 from tallybook.projections.playbook.fold import history
 from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.playbook.view import Playbook
@@ -172,18 +172,18 @@ def undo(project: Project, /, **options: Any) -> None:
 
     --json answers {seq, events, redo}, an event {seq, summary}; redo is the command that reverses the undo
     """
-    if options["writer"] is not None:
+    event, session, writer = options["event"], options["session_of"], options["writer"]
+    if len([target for target in (event, session, writer) if target is not None]) > 1:
+        raise BadInputError("undo", "takes one of ID, --of and --writer", "give one of them; nothing was recorded")
+    if options["since"] is not None and writer is None:
+        raise BadInputError("--since", "goes with --writer", "give the machine; nothing was recorded")
+    if writer is not None:
         done = _undo_writer(project, options)
     else:
-        if options["since"] is not None:
-            raise BadInputError("--since", "goes with --writer", "give the machine; nothing was recorded")
-        if options["event"] is None and options["session_of"] is None:
+        if event is None and session is None:
             # Taken as provenance, it would undo the last change, whichever session that comes from.
-            options["session_of"], options["session"] = options["session"], None
-        event, session, reason = options["event"], options["session_of"], options["reason"]
-        if event is not None and session is not None:
-            raise BadInputError("undo", "takes either an ID or --of SESSION", "give one of them; nothing was recorded")
-        done = curation.undo(project, event, session, reason, parameters.provenance_of(options))
+            session, options["session"] = options["session"], None
+        done = curation.undo(project, event, session, options["reason"], parameters.provenance_of(options))
     value = _undone_json(done)
     lines = list(_event_lines(done.events, "undone"))
     if done.mine:
@@ -197,10 +197,8 @@ def _undo_writer(project: Project, options: Mapping[str, Any]) -> UndoResult:
     """List what a machine did, ask on a terminal, and undo it.
 
     Raises:
-        BadInputError: Another target was given, or there is no terminal to ask on.
+        BadInputError: There is no terminal to ask on.
     """
-    if options["event"] is not None or options["session_of"] is not None:
-        raise BadInputError("undo", "takes one of ID, --of and --writer", "give one of them; nothing was recorded")
     records = curation.find_by_writer(project, options["writer"], options["since"])
     number = output.format_count(len(records), "event")
     if not options["yes"]:
@@ -317,10 +315,8 @@ def _decide_proposals(project: Project, options: dict[str, Any], decide: Callabl
         if not options["as_json"]:
             output.say(*output.recorded_lines(made))
     if left_out:
-        lessons = sum(map(is_lesson, left_out))
-        counts = {"lesson": lessons, "redaction": len(left_out) - lessons}
-        what = " and ".join(output.format_count(count, word) for word, count in counts.items() if count)
-        output.note(f"{what} left out; each is accepted by its number: tallybook proposals")
+        number = output.format_count(len(left_out), "lesson or redaction", "lessons and redactions")
+        output.note(f"{number} left out; each is accepted by its number: tallybook proposals")
     if options["as_json"]:
         output.answer(rows)
 

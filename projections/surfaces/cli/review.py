@@ -274,17 +274,12 @@ def _list_needs_ratings(project: Project, limit: int, *, as_json: bool) -> None:
     shown = commands.playbook(project)
     rows = needs_ratings(shown.state)[:limit]
     output.note(*shown.notes, *commands.spool_notes(project))
-    if as_json:
-        output.answer(rows)
-        return
-    from tallybook.projections.surfaces.console import terminal
-
     width = max((len(row["name"]) for row in rows), default=0)
     lines = []
     for row in rows:
         counts, low, high = f"+{row['helpful']} -{row['harmful']}", row["low"] * 100, row["high"] * 100
         lines.append(f"{row['name']:<{width}}  {counts:<8}  {low:>3.0f} to {high:>3.0f} %  {row['text']}")
-    terminal.print_lines(lines or ["The playbook is empty."])
+    output.reply(rows, lines or ["The playbook is empty."], as_json=as_json)
 
 
 def _list_duplicates(project: Project, least: float, *, as_json: bool) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-import json
 import os
 from pathlib import Path
 import stat
@@ -170,7 +169,7 @@ def write_files(project: Project, state: Scores, *, every: bool = False) -> Writ
             place = f"{path.parent.name}/{path.name}"
             if place in wanted:
                 continue
-            if _is_score_file(path):
+            if path.suffix == view.SUFFIX and view.is_score_file(path.parent.name, path.name, _read(path) or b""):
                 path.unlink(missing_ok=True)
                 deleted += 1
             else:
@@ -194,14 +193,3 @@ def _list_files(folder: Path, name: str) -> list[Path]:
     if inner.is_symlink() or not inner.is_dir():
         return []
     return sorted(path for path in inner.iterdir() if not path.name.startswith("."))
-
-
-def _is_score_file(path: Path) -> bool:
-    """Return whether a file is a score file and not foreign: a score file's name follows from its content."""
-    if path.suffix != view.SUFFIX:
-        return False
-    try:
-        document = json.loads(_read(path) or b"")
-    except (ValueError, RecursionError):
-        return False
-    return view.is_score_file(path.parent.name, path.name, document)

@@ -203,11 +203,11 @@ def plan(state: Lift, question: Question, hold: float) -> str:
     # Two over the error share are needed, and the bet on one size has only its part of the wealth.
     sessions = betting.count_sessions(world, log(2 * len(betting.SIZES) / question.event.share))
     most = f"{betting.greatest_missing(world):.0%}"
-    seen = f"if {missing:.1%} of the sessions have no outcome, as of the last ones"
-    if sessions is None:
-        return f"No verdict can come {seen}; at most {most} may have none, where half of the failures are avoided."
-    difference = f"a difference of {effect:.1f} points, half of the failures"
-    return f"A verdict on {difference}, takes about {sessions} sessions {seen}; above {most} none can come."
+    what = "No verdict can come"
+    if sessions is not None:
+        difference = f"a difference of {effect:.1f} points, half of the failures"
+        what = f"A verdict on {difference}, takes about {sessions} sessions"
+    return f"{what} if {missing:.1%} of the sessions have no outcome, as of the last ones; above {most} none can come."
 
 
 def stop(project: Project, by: Mapping[str, str]) -> Row:
@@ -361,7 +361,8 @@ def judge_entry(questions: Sequence[Row], name: str) -> tuple[Row, Row | None] |
 def say_judged(question: Row, verdict: Row | None) -> str:
     """Return what is known of an entry in one line."""
     group = " as one of the new entries" if question["question"] == view.NEW else ""
-    return f"{_say_verdict(verdict)}{group} (question {question['number']})"
+    closed = "" if question["stopped"] is None else ", closed"
+    return f"{_say_verdict(verdict)}{group} (question {question['number']}{closed})"
 
 
 # What other answers say of it: `why`, `what-if` and the page; nothing if unasked
@@ -375,14 +376,11 @@ def entry_lines(project: Project, name: str, moment: Moment | None = None) -> li
 
 def summary_lines(project: Project) -> list[str]:
     """Return what lift knows, a line for each unit of each question."""
-    lines = []
-    for question in load_questions(project):
-        groups = {view.PLAYBOOK: ["the playbook"], view.NEW: ["new entries"]}
-        units = groups.get(question["question"]) or question["names"]
-        closed = "" if question["stopped"] is None else ", closed"
-        for unit, verdict in zip(units, question["verdicts"] or [None] * len(units), strict=True):
-            lines.append(f"lift: {unit}: {_say_verdict(verdict)} (question {question['number']}{closed})")
-    return lines
+    return [
+        f"lift: {verdict['unit'] if verdict else describe(question)}: {say_judged(question, verdict)}"
+        for question in load_questions(project)
+        for verdict in question["verdicts"] or [None]
+    ]
 
 
 def hurting_names(project: Project, moment: Moment | None = None) -> frozenset[str]:

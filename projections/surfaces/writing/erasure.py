@@ -81,8 +81,8 @@ def _find_kind(path: Path, place: str) -> str:
     # Slow to load, and only a project that is scored has such files.
     from tallybook.projections.scores import view as score_files
 
-    with suppress(OSError, ValueError, RecursionError, errors.TallybookError):
-        if score_files.is_score_file(path.parent.name, path.name, json.loads(disk.read_file(path))):
+    with suppress(OSError, errors.TallybookError):
+        if score_files.is_score_file(path.parent.name, path.name, disk.read_file(path)):
             return READ
     return ""
 
