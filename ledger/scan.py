@@ -229,8 +229,8 @@ def _explain_erased(log: LogFile, runs: Iterable[list[RawBatch]]) -> Iterator[li
         # Mostly no text is missing, so redactions are looked for only once one is.
         if any(id_ not in redacted for _, id_ in erased):
             redacted = _find_redacted(log)
-        if problems := redaction.find_unexplained(erased, redacted):
-            raise DamagedLedgerError(problems)
+            if problems := redaction.find_unexplained(erased, redacted):
+                raise DamagedLedgerError(problems)
         yield run
 
 

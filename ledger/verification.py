@@ -305,25 +305,15 @@ def salvage(log: JsonlLog) -> Iterator[Batch]:
     Raises:
         FileNotFoundError: There is no log.
     """
-    batches = _verified_batches(log)
-    while True:
-        # A batch that fits no event class, or has a head that Tallybook did not write, is skipped.
-        with contextlib.suppress(DamagedLedgerError):
-            for batch in decode(batches):
-                _ = batch.records
-                yield batch
-            return
-
-
-def _verified_batches(log: JsonlLog) -> Iterator[RawBatch]:
-    """Yield the batches that verify, up to a torn tail."""
     with disk.hold_open(log.path) as fd:
-        head = log.read_head()
-        size = log_size(fd, os.fstat(fd).st_size, head)
-        for part in survey(fd, START, size, redaction.pending_ids(log.folder)):
-            if isinstance(part, RawBatch):
-                yield part
-            elif damage.is_unclean(fd, part.stop.position, head, size):
+        head, findings = log.read_head(), _Findings(pending=redaction.pending_ids(log.folder))
+        batches = _verify_chain(log, fd, log_size(fd, os.fstat(fd).st_size, head), head, findings)
+        while True:
+            # A batch that fits no event class, or has a head that Tallybook did not write, is skipped.
+            with contextlib.suppress(DamagedLedgerError):
+                for batch in decode(batches):
+                    _ = batch.records
+                    yield batch
                 return
 
 

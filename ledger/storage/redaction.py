@@ -141,8 +141,8 @@ def read_pending(folder: StrPath) -> PendingRedaction | None:
     """
     path = os.path.join(folder, PENDING_FILE)
     try:
-        disk.refuse_link(folder)
         with disk.hold_open(path) as fd:
+            disk.refuse_link(folder)
             data = disk.read_at(fd, disk.SMALL_BYTES + 1, 0)
             # Tallybook writes no larger one.
             if len(data) > disk.SMALL_BYTES:

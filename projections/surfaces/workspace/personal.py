@@ -157,16 +157,9 @@ def load_template(name: str = PLAYBOOK) -> str:
     import tallybook.prompts
 
     own = os.path.join(os.path.expanduser("~"), ".claude", "prompts", name)
-    # Anything but a file, a pipe for example, could block the reader.
-    if os.path.isfile(own):
-        try:
-            return _read(own)
-        except OSError:
-            pass
-    return _read(os.path.join(os.path.dirname(tallybook.prompts.__file__), name))
-
-
-def _read(path: str) -> str:
+    # Anything but a file that can be read is passed over: a pipe, for example, could block the reader.
+    is_readable = os.path.isfile(own) and os.access(own, os.R_OK)
+    path = own if is_readable else os.path.join(os.path.dirname(tallybook.prompts.__file__), name)
     # A byte that is not UTF-8 costs a character, not the session's playbook.
     with open(path, encoding="utf-8", errors="replace") as file:
         return file.read()

@@ -7,7 +7,6 @@ archive or another user put in their place are not followed. Standard library on
 from __future__ import annotations
 
 from contextlib import suppress
-import errno
 from functools import cached_property
 import os
 import stat
@@ -27,7 +26,6 @@ CLAUDE = ".claude"
 PLAYBOOK_NAME = "playbook.json"
 MARKS = "marks"
 """Folder of the ledger for files that only save time: this session has the playbook, nothing is pending."""
-_NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
 _OUT = "links out of the project are not followed"
 SETTINGS_PLACE = os.path.join("config", "tallybook.toml")
 """The settings file's place in a ``.claude`` folder."""
@@ -157,23 +155,10 @@ def find_project(given: StrPath | None = None) -> Project:
     """Return the project that is meant.
 
     Raises:
-        BadInputError: The one given is not a folder.
-        CannotWriteError: The system does not say whether it is.
+        BadInputError: The one given is not a folder, or not for this user.
     """
-    if given:
-        try:
-            is_folder = stat.S_ISDIR(os.stat(given).st_mode)
-        except ValueError:
-            # A NUL, or half of a surrogate pair: no folder has such a name.
-            is_folder = False
-        except OSError as error:
-            # `isdir` would call any error a no.
-            if error.errno not in _NOWHERE:
-                hint = "nothing was recorded; try again"
-                raise CannotWriteError(given, f"cannot be examined: {disk.reason(error)}", hint) from error
-            is_folder = False
-        if not is_folder:
-            raise BadInputError(str(given), "is not a folder")
+    if given and not os.path.isdir(given):
+        raise BadInputError(str(given), "is not a folder")
     root, start = locate(given)
     return Project(as_path(root), as_path(start))
 

@@ -193,11 +193,6 @@ class Write:
             if any(request.has_votes and isinstance(request.decide, Update) for request in requests):
                 self.votes = reading.fold_view(VOTES_FORM, opened.log)
             self.append_under_lock(state, requests)
-            recorded = (event for outcome in self.outcomes for event in outcome.events)
-            is_undone = any(isinstance(event, events.EventsVoided) for event in recorded)
-            # An undo changes how earlier events read, so the state of before cannot simply be folded on.
-            if is_undone or has_book(opened.log):
-                self.state = opened.playbook()
         except (errors.LockHeldError, errors.MissingLinesError) as error:
             # No agent waits for a lock that is held: its payload waits in the spool.
             self.outcomes, self.state = _spool_refused(opened, requests, state, error), None
@@ -210,12 +205,15 @@ class Write:
             # Another process appended after the folds that were made without the lock.
             if (tx.position.seq, tx.position.chain) != (state.seq, state.chain):
                 state, self.votes = catch_up(self.opened.log, state), None
-            self.state = state
+            self.state, rewrites = state, state.rewrites
             spool_files = self.append_pending(tx, state)
             self.outcomes += self.append_requests(tx, state, requests)
         if spool_files:
             # After the acknowledgement: a file that survives a crash is refused by its keys, so no payload is lost.
             spool.remove_files(spool_files)
+        # An undo changes how earlier events read, so the state of before cannot simply be folded on.
+        if has_book(self.opened.log) or state.rewrites != rewrites:
+            self.state = self.opened.playbook()
 
     def append_pending(self, tx: Transaction, state: Playbook) -> list[spool.SpoolFile]:
         """Append the manual edit of ``playbook.json``, and the spool; return the spool files that were appended."""
