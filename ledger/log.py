@@ -263,9 +263,9 @@ class JsonlLog:
             return search.find_deliveries(fd, (key,), os.fstat(fd).st_size).get(key)
         return None
 
-    def transaction(self, wait_ms: int = disk.LOCK_WAIT_MS) -> Transaction:
+    def transaction(self) -> Transaction:
         """Return a transaction: it holds the lock, and on leaving it the appended batches are durable."""
-        return Transaction(self, wait_ms)
+        return Transaction(self)
 
 
 class Transaction:
@@ -278,10 +278,9 @@ class Transaction:
     # Set on entering.
     _files: LogFiles
 
-    def __init__(self, log: JsonlLog, wait_ms: int) -> None:
+    def __init__(self, log: JsonlLog) -> None:
         """Prepare; the lock is taken on entering."""
         self._log = log
-        self._wait_ms = wait_ms
         self._pending: list[RawBatch] = []
         self._needs_flush = False
         # The keys that were looked up → the batch that has each, None where none does.
@@ -320,7 +319,7 @@ class Transaction:
         while True:
             files = log.files or LogFiles(log.ledger_folder)
             log.files = files
-            disk.lock(files.lock, files.lock_path, self._wait_ms)
+            disk.lock(files.lock, files.lock_path, disk.LOCK_WAIT_MS)
             with suppress(OSError):
                 file = os.stat(files.path)
                 if file.st_ino == files.inode and os.fstat(files.lock).st_nlink:
@@ -507,7 +506,7 @@ class PreviewTransaction(Transaction):
 
     def __init__(self, log: JsonlLog) -> None:
         """Begin after the last acknowledged batch."""
-        super().__init__(log, 0)
+        super().__init__(log)
         self.appended = self._pending
         self.position = log.head()
 

@@ -12,7 +12,6 @@ from helpers.shared_machines import make_part
 from helpers.sharing_histories import memory_folder, run_history
 from tallybook.ledger.log import JsonlLog, Transaction
 from tallybook.ledger.sharing.engine import Engine
-from tallybook.ledger.storage.disk import LOCK_WAIT_MS
 from tallybook.projections.surfaces.sharing.ledger_copies import import_ledger
 from tallybook.projections.surfaces.sharing.syncing import SyncResult, sync
 from tallybook.projections.surfaces.workspace.project import Project
@@ -92,10 +91,10 @@ def test_what_a_process_appends_that_began_before_the_first_sync_means_own_entri
     _sync(anna, engine)
     begin = JsonlLog.transaction
 
-    def begin_late(log: JsonlLog, wait_ms: int = LOCK_WAIT_MS) -> Transaction:
+    def begin_late(log: JsonlLog) -> Transaction:
         monkeypatch.setattr(JsonlLog, "transaction", begin)
         _sync(ben, engine)
-        return begin(log, wait_ms)
+        return begin(log)
 
     monkeypatch.setattr(JsonlLog, "transaction", begin_late)
     given = [{"evaluations": [{"name": name, "rating": "helpful"}]} for name in ("kpt_002", "kpt_001", "kpt_002")]

@@ -323,7 +323,10 @@ def _take_operation(step: Translation, fields: Mapping[str, Any]) -> str:
     """Add what an operation does; return why it has no effect, empty where it has one."""
     kind, name = fields.get("type"), fields.get("target_id")
     if kind == "ADD":
-        return _add_text(step, fields)
+        if fault := text_fault(fields.get("text")):
+            return fault
+        step.texts[step.place] = {key: fields[key] for key in ("text", "section") if key in fields}
+        return ""
     if kind == "MERGE":
         return _merge_entries(step, fields)
     if kind not in _TYPES:
@@ -335,14 +338,6 @@ def _take_operation(step: Translation, fields: Mapping[str, Any]) -> str:
         text = str(text) if kind == "UPDATE" else ""
         step.decide(events.PointProposed(kind.lower(), str(name), (), "", "", text, _reason(fields.get("reason"))))
     return fault
-
-
-def _add_text(step: Translation, fields: Mapping[str, Any]) -> str:
-    fault = text_fault(fields.get("text"))
-    if fault is None:
-        point = {"text": fields["text"], "section": fields["section"]} if "section" in fields else fields["text"]
-        step.texts[step.place] = point
-    return fault or ""
 
 
 def _merge_entries(step: Translation, fields: Mapping[str, Any]) -> str:

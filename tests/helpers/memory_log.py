@@ -42,7 +42,7 @@ class MemoryLog:
         """Return whether bytes occur anywhere in the log."""
         return any(needle in batch.data for batch in self.batches)
 
-    def transaction(self, wait_ms: int = 0) -> MemoryTransaction:  # noqa: ARG002 - the protocol's; there is no lock to wait for
+    def transaction(self) -> MemoryTransaction:
         """Return a transaction."""
         return MemoryTransaction(self)
 

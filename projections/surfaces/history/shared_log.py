@@ -642,18 +642,18 @@ class SharedLog(JsonlLog):
 
     # ---- Appending ----
 
-    def transaction(self, wait_ms: int = disk.LOCK_WAIT_MS) -> Transaction:
+    def transaction(self) -> Transaction:
         """Return a transaction on the own ledger."""
         self._forget()
-        return SharedTransaction(self, wait_ms)
+        return SharedTransaction(self)
 
 
 class SharedTransaction(Transaction):
     """A transaction on the own ledger of a machine in a book."""
 
-    def __init__(self, log: SharedLog, wait_ms: int) -> None:
+    def __init__(self, log: SharedLog) -> None:
         """Prepare; the lock is taken on entering."""
-        super().__init__(log, wait_ms)
+        super().__init__(log)
         self._shared = log
         self._ids: dict[str, str] | None = None
 
