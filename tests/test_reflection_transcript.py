@@ -27,7 +27,7 @@ from tallybook.projections.history.reflections import ReadPosition, ReflectedSes
 from tallybook.projections.surfaces.agents import codex, table
 from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.reflection import transcript, worker
-from tallybook.projections.surfaces.reflection.prompts import PIECE_CHARS, Piece, Unread, all_pieces, next_piece
+from tallybook.projections.surfaces.reflection.prompts import PIECE_CHARS, Piece, Unread, read_pieces
 from tallybook.projections.surfaces.reflection.transcript import (
     CUT,
     MESSAGE_CHARS,
@@ -148,7 +148,7 @@ def test_a_transcript_that_shrank_is_another_one(script: Script) -> None:
     """It is read from its beginning, and what was asked for of the old one is done with."""
     script.user("new")
     size = script.path.stat().st_size
-    piece = next_piece(ask(script.path, reflected_to=ReadPosition({"": 10_000}, 9_000), request_end=10_000))
+    piece = next(read_pieces(ask(script.path, reflected_to=ReadPosition({"": 10_000}, 9_000), request_end=10_000)))
     assert [("", 0, size, 10_000)] == stretches(piece)
 
 
@@ -165,7 +165,7 @@ def test_pieces_are_all_of_a_session_once(tmp_path: Path, lengths: list[int], ch
         script.user(f"<{number}>" + "x" * length)
     if cut:
         path.write_bytes(path.read_bytes() + b"{" * cut)
-    found = list(all_pieces(ask(path, max_chars=chars)))
+    found = list(read_pieces(ask(path, max_chars=chars)))
     words = "\n".join(piece.text for piece in found)
     assert [f"User: <{number}>" + "x" * length for number, length in enumerate(lengths)] == words.split("\n")
     assert path.stat().st_size == found[-1].reads[-1].seen

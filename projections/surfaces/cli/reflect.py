@@ -207,7 +207,7 @@ def _prompts(
             continue
         # The worker reports one that cannot be read.
         with suppress(OSError):
-            for piece in prompts.all_pieces(worker.unread(known, name, plan, session, playbook)):
+            for piece in prompts.read_pieces(worker.unread(known, name, plan, session, playbook)):
                 if piece.text:
                     text = worker.prompt_for(piece.text, playbook, known.withheld.get(name, ())).text
                     yield {"session": name, "tokens": raters.estimate_tokens(text), "prompt": text}

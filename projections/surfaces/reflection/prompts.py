@@ -95,27 +95,16 @@ class Unread:
         return transcript.locate(Path(self.session.transcript or os.devnull))
 
 
-def next_piece(unread: Unread) -> Piece:
-    """Return the next piece: at least one line where there is any, whatever its length.
-
-    Raises:
-        OSError: The session's transcript cannot be read.
-    """
-    piece = Piece(unread.max_chars)
-    piece.is_last = all(_add_file(piece, unread, file, path) for file, path in transcript.files_of(unread.path).items())
-    return piece
-
-
-def all_pieces(unread: Unread) -> Iterator[Piece]:
-    """Yield every piece that is left.
+def read_pieces(unread: Unread) -> Iterator[Piece]:
+    """Yield the pieces that are left, each with at least one line, whatever its length.
 
     Raises:
         OSError: The session's transcript cannot be read.
     """
     is_last = False
     while not is_last:
-        piece = next_piece(unread)
-        is_last = piece.is_last
+        piece, files = Piece(unread.max_chars), transcript.files_of(unread.path)
+        is_last = piece.is_last = all(_add_file(piece, unread, file, path) for file, path in files.items())
         if piece.reads:
             yield piece
         for read in piece.reads:

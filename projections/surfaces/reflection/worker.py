@@ -380,7 +380,7 @@ def _reflect(state: _State, name: str) -> Result | None:
     session = state.known.sessions[name]
     try:
         piece = _next_piece(state, name, session)
-        if not piece.reads:
+        if piece is None:
             return None
         numbers = _measure(state.known, name, session) if piece.is_last else None
         requests = piece.citations
@@ -430,8 +430,8 @@ def _record_marks(state: _State, piece: Piece) -> int:
     return sum(len(outcome.rated) for outcome in outcomes)
 
 
-def _next_piece(state: _State, name: str, session: ReflectedSession) -> Piece:
-    """Return the next piece of a session.
+def _next_piece(state: _State, name: str, session: ReflectedSession) -> Piece | None:
+    """Return the next piece of a session; None where nothing is left.
 
     Raises:
         RaterError: Its transcript is missing, or may not or cannot be read.
@@ -449,7 +449,8 @@ def _next_piece(state: _State, name: str, session: ReflectedSession) -> Piece:
     try:
         if not session.searched_to.end:
             _tie_lineage(state, name, path)
-        return prompts.next_piece(attrs.evolve(left, find_given=lru_cache(partial(_find_given, state, name))))
+        left = attrs.evolve(left, find_given=lru_cache(partial(_find_given, state, name)))
+        return next(prompts.read_pieces(left), None)
     except FileNotFoundError as error:
         raise RaterError(GONE, "the transcript is gone") from error
     except OSError as error:
