@@ -39,7 +39,7 @@ from tallybook.ledger.line import (
 from tallybook.ledger.playbook_constants import MAX_INT
 from tallybook.ledger.records import Author, Batch, EventRecord
 from tallybook.ledger.scan import Batches
-from tallybook.ledger.sharing.numbers import SharedNumber, shared_number
+from tallybook.ledger.sharing.numbers import SharedNumber, format_shared_number
 from tallybook.ledger.strict_json import is_canonical
 
 if TYPE_CHECKING:
@@ -505,7 +505,7 @@ def _decode_records(batch: RawBatch, events: Sequence[Event]) -> list[EventRecor
             author = decode_author(by)
             if not rest.startswith(continued):
                 key, payload = split_key(joined) if joined else (None, "")
-                event, number = next(remaining), shared_number(seq)
+                event, number = next(remaining), format_shared_number(seq)
                 records.append(EventRecord(number, at, event, id_, author, key, when, part, payload))
         except (*REFUSALS, StopIteration) as error:
             raise _damage(batch, index, error) from error

@@ -87,7 +87,7 @@ class DamageIndex:
             self._begin = begin
             self._seals = {}
             for mention in search.find_all(self._fd, (line.SEAL,), begin, self._end):
-                claim = line.sealed_range(read_at(self._fd, _CLAIM_BYTES, mention))
+                claim = line.parse_sealed_range(read_at(self._fd, _CLAIM_BYTES, mention))
                 if claim is not None and claim[0] < claim[1] <= mention < claim[1] + line.MAX_LINE_BYTES:
                     self._seals.setdefault(claim[0], set()).add(claim[1])
         return sorted(self._seals.get(begin, ()))
@@ -137,7 +137,7 @@ def head_problem(fd: int, size: int, head: Head) -> Problem:
     return Problem(line.LOG_NAME, f"does not have the chain {chain} that was acknowledged at seq {seq}", seq)
 
 
-def missing_log_problem(head: Head) -> Problem:
+def make_missing_log_problem(head: Head) -> Problem:
     """Return the problem of a file that is missing although bytes of it were acknowledged."""
     return Problem(line.LOG_NAME, f"is missing, and held {head.position.seq:,} events", head.position.seq)
 

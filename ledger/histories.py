@@ -177,7 +177,7 @@ def _prove(before: str, parts: Sequence[LogLine], lines: _LogLines, pending: Col
 
 def _read_sealed(fd: int, batch: RawBatch, pending: Collection[str]) -> tuple[bytes, bool]:
     """Return the bytes that a ``log.recovered`` seals, if they are right before it, and whether they were erased."""
-    span = line.sealed_range(batch.data)
+    span = line.parse_sealed_range(batch.data)
     if span is None:
         return b"", False
     begin = batch.offset - (span[1] - span[0])
@@ -196,7 +196,10 @@ def write_history(links: Sequence[Link]) -> Iterator[tuple[Link, bytes]]:
     offset = 0
     for link in links:
         data = link.sealed + link.batch.raw
-        if line.SEAL in link.batch.data and line.sealed_range(link.batch.data) != (offset, offset + len(link.sealed)):
+        if line.SEAL in link.batch.data and line.parse_sealed_range(link.batch.data) != (
+            offset,
+            offset + len(link.sealed),
+        ):
             return
         yield link, data
         offset += len(data)

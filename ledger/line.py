@@ -217,7 +217,7 @@ def place_of(line: bytes) -> tuple[int, int, int]:
     return (seq, int(part), int(size)) if ends == (part == size) else (0, 0, 0)
 
 
-def sealed_range(data: bytes) -> tuple[int, int] | None:
+def parse_sealed_range(data: bytes) -> tuple[int, int] | None:
     """Return the range that a ``log.recovered`` says it seals, as (begin, end) offsets; None for any other line."""
     at = data.find(SEAL) + len(SEAL)
     begin, mark, rest = data[at : at + _SEALED_CHARS].partition(b',"end":')
@@ -230,7 +230,7 @@ def digest(value: bytes) -> str:
     return sha256(value).hexdigest()[:CHAIN_CHARS]
 
 
-def chained_bytes(lines: Iterable[bytes]) -> bytes:
+def join_chained_bytes(lines: Iterable[bytes]) -> bytes:
     """Return the bytes of a batch that its chain covers: all but the free values, which their sums cover."""
     pieces = []
     for line in lines:
@@ -384,7 +384,7 @@ def frame(drafts: Sequence[Draft], stamp: Stamp) -> RawBatch:
         lines.append(line + free + LINE_END)
     if sum(map(len, lines)) - len(LINE_END) > MAX_BATCH_BYTES:
         raise BadInputError("batch", f"would need more than {MAX_BATCH_BYTES:,} bytes", "send it in parts")
-    chain = digest(stamp.position.chain.encode() + chained_bytes(lines))
+    chain = digest(stamp.position.chain.encode() + join_chained_bytes(lines))
     return RawBatch(seq + 1, seq + size, chain, stamp.position.offset, lines)
 
 

@@ -97,7 +97,7 @@ class LogFiles:
                 head = heads.read(self.head)
                 # A ledger must not begin anew unnoticed.
                 if head is not None and head.position.offset:
-                    raise errors.DamagedLedgerError([damage.missing_log_problem(head)]) from None
+                    raise errors.DamagedLedgerError([damage.make_missing_log_problem(head)]) from None
                 self.log = disk.open_file(self.path, write=True, append=True, create=True)
             disk.refuse_hard_link(self.log, self.path, lambda: line.first_seq(read_at(self.log, 64, 0)) == 1)
         except BaseException:

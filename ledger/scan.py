@@ -242,7 +242,7 @@ def _scan_log(log: LogFile, after: Position) -> Iterator[list[RawBatch]]:
         fd = disk.open_file(log.log_file, write=False)
     except FileNotFoundError:
         if head is not None and head.position.offset:
-            raise DamagedLedgerError([damage.missing_log_problem(head)]) from None
+            raise DamagedLedgerError([damage.make_missing_log_problem(head)]) from None
         return
     with open(fd, "rb", 0):
         size, offset = log_size(fd, os.fstat(fd).st_size, head), -1
@@ -251,7 +251,7 @@ def _scan_log(log: LogFile, after: Position) -> Iterator[list[RawBatch]]:
         check_format(fd, log.log_file)
         try:
             while True:
-                scan = Scan(fd, after, size, redaction.pending_ids(log.ledger_folder))
+                scan = Scan(fd, after, size, redaction.read_pending_ids(log.ledger_folder))
                 for run in scan.runs():
                     yield run
                     if scan.position.offset < size:
@@ -280,9 +280,9 @@ def _find_redacted(log: LogFile) -> set[str]:
     """Return the events of a log that are redacted, or whose redaction is pending."""
     # A redaction writes its pending file first, then event.redacted, then removes the file. Looking in the same order
     # cannot miss it.
-    pending = redaction.pending_ids(log.ledger_folder)
+    pending = redaction.read_pending_ids(log.ledger_folder)
     try:
-        return {*pending, *chain.from_iterable(map(redaction.redacted_ids, _find_raw(log, [redaction.REDACTION])))}
+        return {*pending, *chain.from_iterable(map(redaction.read_redacted_ids, _find_raw(log, [redaction.REDACTION])))}
     except DamagedLedgerError:
         # A redaction that is damaged: reading the whole log explains that better.
         for _ in _scan_log(log, START):
@@ -308,7 +308,7 @@ def find_tail(fd: int, path: StrPath, size: int, head: Head | None) -> Scan:
         raise DamagedLedgerError([damage.head_problem(fd, size, known)])
     # After a failed flush the page cache may differ from the disk, so the whole log is verified.
     begin = known.position if known.suspect < 0 else START
-    scan = Scan(fd, begin, size, redaction.pending_ids(os.path.dirname(path)))
+    scan = Scan(fd, begin, size, redaction.read_pending_ids(os.path.dirname(path)))
     for _ in scan.runs():
         pass
     _refuse_damage(scan, head)
@@ -464,7 +464,7 @@ def read_batches_at(log: LogFile, offsets: Iterable[int]) -> Iterator[RawBatch]:
         DamagedLedgerError: There is none that verifies by the chain value before it.
     """
     with disk.hold_open(log.log_file) as fd:
-        pending = redaction.pending_ids(log.ledger_folder)
+        pending = redaction.read_pending_ids(log.ledger_folder)
         read_up_to = 0
         for offset in offsets:
             # Several offsets can be in one batch.

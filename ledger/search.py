@@ -102,7 +102,7 @@ def find_sealed_ranges(fd: int, place: int, end: int) -> Iterator[tuple[int, int
     for mention in _find_backwards(fd, line.SEAL, place, end):
         if mention < end:
             until, raw_line = read_line(fd, mention)
-            span = line.sealed_range(raw_line)
+            span = line.parse_sealed_range(raw_line)
             # A seal that came with another ledger's events names other offsets.
             if span is not None and span[0] < span[1] == until:
                 end = span[0]

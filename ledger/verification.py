@@ -133,9 +133,9 @@ def verify(
     Raises:
         NewerLedgerError: The ledger has a newer format.
     """
-    before = redaction.pending_ids(log.folder), log.head()
+    before = redaction.read_pending_ids(log.folder), log.head()
     verdict = _verify_once(log, expect, consume)
-    if verdict.problems and before != (redaction.pending_ids(log.folder), log.head()):
+    if verdict.problems and before != (redaction.read_pending_ids(log.folder), log.head()):
         # A text that was erased while it was read is not damage.
         verdict = _verify_once(log, expect, consume)
     return verdict
@@ -151,12 +151,12 @@ def _verify_once(
     except FileNotFoundError:
         problems: tuple[Problem, ...] = ()
         if head is not None and head.position.offset:
-            problems = (damage.missing_log_problem(head),)
+            problems = (damage.make_missing_log_problem(head),)
         elif expect is not None:
             problems = (Problem(line.LOG_NAME, f"is missing, and seq {expect[0]} was expected", expect[0]),)
         return Verification(0, START, problems, (), {})
     with disk.closing(fd):
-        findings = _Findings(expect=expect, pending=redaction.pending_ids(log.folder))
+        findings = _Findings(expect=expect, pending=redaction.read_pending_ids(log.folder))
         check_format(fd, log.path)
         size = log_size(fd, os.fstat(fd).st_size, head)
         batches = _verify_events(_verify_chain(log, fd, size, head, findings), findings)
@@ -306,7 +306,7 @@ def salvage(log: JsonlLog) -> Iterator[Batch]:
         FileNotFoundError: There is no log.
     """
     with disk.hold_open(log.path) as fd:
-        head, findings = log.read_head(), _Findings(pending=redaction.pending_ids(log.folder))
+        head, findings = log.read_head(), _Findings(pending=redaction.read_pending_ids(log.folder))
         batches = _verify_chain(log, fd, log_size(fd, os.fstat(fd).st_size, head), head, findings)
         while True:
             # A batch that fits no event class, or has a head that Tallybook did not write, is skipped.

@@ -84,7 +84,7 @@ def day_fault(day: object) -> str | None:
     return None if day == "" or is_day(day) else "until is not a day such as 2026-12-31"
 
 
-def rating_fault(evaluation: object) -> str | None:
+def find_rating_fault(evaluation: object) -> str | None:
     """Return why a value cannot be a rating with its entry's name; None where it can."""
     if not isinstance(evaluation, dict):
         return f"expected an object with name and rating, got {type(evaluation).__name__}"
@@ -222,7 +222,7 @@ def decide_extraction(  # noqa: PLR0913 - parts of the result, and what is known
     names = state.entries.keys() | name_of_text.values() | into
     idle = []
     for item, evaluation in {**evaluations, **tags}.items():
-        if fault := rating_fault(evaluation):
+        if fault := find_rating_fault(evaluation):
             unusable.append(IgnoredItem(item, fault))
             continue
         name, rating = renamed.get(evaluation["name"], evaluation["name"]), evaluation["rating"]

@@ -23,7 +23,7 @@ from tallybook.ledger.names import format_name, next_free_number, next_slug_name
 from tallybook.ledger.playbook_constants import IDS_A_LINE, REDACTED
 from tallybook.ledger.records import Batch, EventRecord
 from tallybook.ledger.sharing.numbers import own_id
-from tallybook.ledger.storage.redaction import redacted_ids
+from tallybook.ledger.storage.redaction import read_redacted_ids
 
 if TYPE_CHECKING:
     from tallybook.projections.playbook.view import Playbook
@@ -179,10 +179,10 @@ class Ground:
         """Turn the ids round."""
         self.names = {id_: name for name, id_ in self.ids.items()}
 
-    def redacted_ids(self) -> set[str]:
+    def find_redacted_ids(self) -> set[str]:
         """Return the ids of the events that are redacted there; the caller adds those that it lands."""
         if self._redacted is None:
-            self._redacted = {id_ for raw in chain(self.read(), self.landed) for id_ in redacted_ids(raw)}
+            self._redacted = {id_ for raw in chain(self.read(), self.landed) for id_ in read_redacted_ids(raw)}
         return self._redacted
 
     def equal_entries(self, id_: str) -> frozenset[str]:
@@ -491,7 +491,7 @@ def _void(_: BatchLanding, event: Any) -> _Events:
 
 def _redact(step: BatchLanding, event: Any) -> _Events:
     """Return a redaction, unless the text of its event is redacted there already."""
-    redacted = step.ground.redacted_ids()
+    redacted = step.ground.find_redacted_ids()
     if event.id in redacted:
         return ()
     redacted.add(event.id)

@@ -67,7 +67,7 @@ class SharedNumber(int):
         return format(repr(self), spec.rstrip(",d"))
 
 
-def shared_number(seq: int) -> int:
+def format_shared_number(seq: int) -> int:
     """Return an event number that reads as people name the event."""
     return seq if seq <= BOOK else SharedNumber(seq)
 

@@ -373,7 +373,7 @@ def erase_listed(copy: Replica, seq: int) -> None:
         CannotWriteError, OutcomeUnknownError: The disk refuses.
     """
     # A copy that is fetched again brings back texts that were erased here, and that the engine still holds.
-    ids = redaction.pending_ids(copy.folder)
+    ids = redaction.read_pending_ids(copy.folder)
     if ids and not ids.isdisjoint(copy.ids(seq)):
         redaction.erase(copy.log.path, copy.read(), ids)
 
@@ -393,6 +393,6 @@ def list_lost(copy: Replica, batches: Sequence[RawBatch], by: Mapping[str, str])
         CannotWriteError, OutcomeUnknownError: The disk refuses.
     """
     erased = {id_ for batch in batches for _, id_ in redaction.find_erased(batch)}
-    if lost := sorted(erased.difference(*map(redaction.redacted_ids, batches))):
+    if lost := sorted(erased.difference(*map(redaction.read_redacted_ids, batches))):
         disk.make_folder(copy.folder)
         redaction.add_pending(copy.folder, lost, (), "redacted", by)

@@ -25,7 +25,7 @@ from tallybook.ledger.line import (
     SECTION,
     head_field,
     is_erased,
-    sealed_range,
+    parse_sealed_range,
 )
 from tallybook.ledger.storage import disk
 
@@ -102,12 +102,12 @@ def find_erased(batch: RawBatch) -> list[tuple[int, str]]:
     """
     if not batch.lacks_text:
         return []
-    if sealed_range(batch.lines[0]) is not None:
+    if parse_sealed_range(batch.lines[0]) is not None:
         return [(batch.first, head_field(batch.lines[0], b"id"))]
     return [(batch.first + index, owner) for index, owner, _, text in _find_texts(batch.lines) if is_erased(text)]
 
 
-def redacted_ids(batch: RawBatch) -> list[str]:
+def read_redacted_ids(batch: RawBatch) -> list[str]:
     """Return the ids that the ``event.redacted`` events of a batch name."""
     if REDACTION not in batch.data:
         return []
@@ -195,7 +195,7 @@ def _is_proven(proof: object, fd: int) -> bool:
     return proof.get("file") == now.st_ino and type(made) is int and 0 <= now.st_ctime_ns - made < _NOTE_NS
 
 
-def pending_ids(folder: StrPath) -> frozenset[str]:
+def read_pending_ids(folder: StrPath) -> frozenset[str]:
     """Return the events whose text readers must treat as erased although it may still be on disk."""
     return frozenset((read_pending(folder) or NOTHING_PENDING).ids)
 
@@ -271,7 +271,7 @@ def erase(path: StrPath, batches: Iterable[RawBatch], ids: Collection[str]) -> N
         raise CannotWriteError(path, error.reason, hint) from error
     with disk.closing(fd):
         for batch in batches:
-            span = sealed_range(batch.lines[0])
+            span = parse_sealed_range(batch.lines[0])
             if span is not None and head_field(batch.lines[0], b"id") in ids:
                 # A seal copied the range to quarantine, with the text in it.
                 _erase_copies(os.path.join(os.path.dirname(path), "quarantine"), span[0])

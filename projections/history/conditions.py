@@ -235,7 +235,7 @@ def search(condition: Condition, read: Read, begin: int = 0, *, last: bool = Fal
         record = _find_event(condition, read, batch, undos[:number])
         moment, event = batch.last, {"seq": record.seq, "at": record.at}
         event |= {} if record.when is None else {"when": record.when}
-        event |= {"kind": event_rows.kind_of(record.event)[0], "by": event_rows.by_json(record.by)}
+        event |= {"kind": event_rows.kind_of(record.event)[0], "by": event_rows.author_json(record.by)}
         event |= {"summary": event_rows.summary(record.event)}
     found = {"condition": condition.text, "moment": moment, "event": event}
     return found | {"before": before, "after": after, "began": began}

@@ -15,7 +15,7 @@ import attrs
 from tallybook.ledger import events
 from tallybook.ledger.events import Entry
 from tallybook.ledger.playbook_constants import REDACTED
-from tallybook.projections.history.event_rows import by_json, kind_of, reference, summary, when_json
+from tallybook.projections.history.event_rows import author_json, kind_of, reference, summary, time_json
 from tallybook.projections.playbook.entry import SPEC_POLICY, Policy, add_rating, normalize_words
 from tallybook.projections.playbook.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.playbook.render import entry_json
@@ -200,7 +200,7 @@ class EntryStatuses(State):
         return entry.text if entry is not None else self.undone[name][0]
 
 
-def affected_names(book: Playbook, event: Any) -> tuple[str, ...]:
+def find_affected_names(book: Playbook, event: Any) -> tuple[str, ...]:
     """Return the names that an event can change, or could before it was undone, each once."""
     if isinstance(event, events.PlaybookUpdated):
         return tuple(book.due)
@@ -227,7 +227,7 @@ def _apply_batch(state: EntryStatuses, batch: Batch) -> None:
         change = CHANGES.get(type(event))
         if change is None and not isinstance(event, events.PointNoted):
             continue
-        before = {name: book.entries.get(name) for name in affected_names(book, event)}
+        before = {name: book.entries.get(name) for name in find_affected_names(book, event)}
         for name in before:
             state.places.setdefault(name, {})[batch.last] = batch.begin
         if change is not None:
@@ -275,7 +275,7 @@ def _add_event(story: Story, record: EventRecord, before: Entry | None) -> None:
     """Add an event to the story by its effect on the entry."""
     event, after = record.event, story.entry
     # A redaction names an event and no entry.
-    is_about = isinstance(event, events.EventRedacted) or story.name in affected_names(story.book, event)
+    is_about = isinstance(event, events.EventRedacted) or story.name in find_affected_names(story.book, event)
     if isinstance(event, events.PointNoted) and is_about:
         story.notes.append(record)
     if after is None and before is not None:
@@ -508,14 +508,14 @@ def explain(story: Story, statuses: EntryStatuses) -> dict[str, Any]:
         "origin": seeds[-1].origin if seeds else None,
         "original": seeds[-1].original if seeds else None,
         "notes": [
-            {"seq": note.seq, "at": note.at, "by": by_json(note.by), "note": getattr(note.event, "note", None)}
+            {"seq": note.seq, "at": note.at, "by": author_json(note.by), "note": getattr(note.event, "note", None)}
             for note in story.notes
         ],
         "told": _uses_json(statuses.injections, name),
         "cited": _uses_json(statuses.citations, name),
         "stood": story.status != UNKNOWN and not (decision and isinstance(decision.event, events.PointMatched)),
         "vanished_by": None if decision is None else _brief(story, decision),
-        "deciding": [_brief(story, record) for record in _deciding_events(story, decision)],
+        "deciding": [_brief(story, record) for record in _find_deciding_events(story, decision)],
         "lineage": lineage(statuses, name),
     }
     return answer | ({"until": day} if (day := story.book.until.get(name)) else {})
@@ -537,7 +537,7 @@ def _brief(story: Story, record: EventRecord) -> dict[str, Any]:
     return row
 
 
-def _deciding_events(story: Story, decision: EventRecord | None) -> list[EventRecord]:
+def _find_deciding_events(story: Story, decision: EventRecord | None) -> list[EventRecord]:
     """Return the events that decided about an entry, in order.
 
     These are the events that added it, took it out or brought it back; its last ratings that count, MAX_RATINGS at
@@ -563,12 +563,12 @@ def _head(record: EventRecord) -> dict[str, Any]:
         merge = {"name": event.to, "merged": [event.name]}
     return (
         merge
-        | when_json(record)
+        | time_json(record)
         | {
             "seq": record.seq,
             "at": record.at,
             "kind": events.KIND_OF[type(event)],
-            "by": by_json(record.by),
+            "by": author_json(record.by),
             "rating": getattr(event, "rating", None),
         }
     )

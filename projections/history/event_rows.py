@@ -71,11 +71,11 @@ def brief(record: EventRecord, undone_by: int | None = None, seqs: Mapping[str, 
         undone_by: Number of the event that undid it, None where it is not undone.
         seqs: As for ``summary``.
     """
-    result = {"seq": record.seq, "at": record.at, "by": by_json(record.by), "summary": summary(record.event, seqs)}
-    return result | when_json(record) | {"undone_by": undone_by}
+    result = {"seq": record.seq, "at": record.at, "by": author_json(record.by), "summary": summary(record.event, seqs)}
+    return result | time_json(record) | {"undone_by": undone_by}
 
 
-def when_json(record: EventRecord) -> dict[str, Any]:
+def time_json(record: EventRecord) -> dict[str, Any]:
     """Return when an event of a shared book happened, as ``{when}``: its ``at`` is when it was published there."""
     return {"when": record.when} if record.by.writer is not None and record.when is not None else {}
 
@@ -100,7 +100,7 @@ def row(record: EventRecord) -> dict[str, Any]:
     kind, version = kind_of(event)
     result: dict[str, Any] = {"seq": record.seq, "id": record.id, "at": record.at}
     result |= {} if record.when is None else {"when": record.when}
-    result |= {"kind": kind, "v": version, "part": list(record.part), "by": by_json(record.by)}
+    result |= {"kind": kind, "v": version, "part": list(record.part), "by": author_json(record.by)}
     result |= {} if record.key is None else {"key": record.key}
     result |= {"payload": record.payload} if record.payload else {}
     if isinstance(event, events.UnknownEvent):
@@ -115,7 +115,7 @@ def row(record: EventRecord) -> dict[str, Any]:
 def reference(record: EventRecord) -> dict[str, Any]:
     """Return what identifies an event, as ``{seq, id, at, by}``; one that is not recorded yet has no number and id."""
     name: dict[str, Any] = {"seq": record.seq, "id": record.id} if record.id else {"seq": None, "id": None}
-    return name | {"at": record.at} | when_json(record) | {"by": by_json(record.by)}
+    return name | {"at": record.at} | time_json(record) | {"by": author_json(record.by)}
 
 
 def kind_of(event: events.Event) -> tuple[str, int]:
@@ -126,7 +126,7 @@ def kind_of(event: events.Event) -> tuple[str, int]:
     return kind, events.EVENT_TYPES[kind][1]
 
 
-def by_json(by: Author) -> dict[str, Any]:
+def author_json(by: Author) -> dict[str, Any]:
     """Return the author of an event as JSON, without unknown fields."""
     return attrs.asdict(by, filter=lambda _, value: value is not None)
 
@@ -149,22 +149,22 @@ def summary(event: events.Event, seqs: Mapping[str, int] | None = None) -> str:
     """
     # A person names events by number, and the ledger by id.
     if isinstance(event, events.EventsVoided):
-        return _one_line(_summarise_undo(event, seqs or {}))
+        return _join_lines(_summarise_undo(event, seqs or {}))
     if isinstance(event, events.EventRedacted):
         number = (seqs or {}).get(event.id)
         what = "an event" if number is None else f"event {number}"
         return f"text of {what} redacted: {_quote(event.reason)}"
-    return _one_line(SUMMARIES[type(event)](event))
+    return _join_lines(SUMMARIES[type(event)](event))
 
 
-def numbered_rows(numbers: Sequence[int], of: Sequence[events.Event]) -> list[dict[str, Any]]:
+def number_rows(numbers: Sequence[int], of: Sequence[events.Event]) -> list[dict[str, Any]]:
     """Return events that were just recorded under these numbers, each as ``{seq, summary}``."""
     return [{"seq": seq, "summary": summary(event)} for seq, event in zip(numbers, of, strict=True)]
 
 
 def entry_line(entry: events.Entry) -> str:
     """Return an entry as one line for people: its name, its counts and its whole text."""
-    return f"{entry.name}  +{entry.helpful} -{entry.harmful}  {_one_line(entry.text)}"
+    return f"{entry.name}  +{entry.helpful} -{entry.harmful}  {_join_lines(entry.text)}"
 
 
 def name_line(book: Playbook, name: str) -> str:
@@ -173,7 +173,7 @@ def name_line(book: Playbook, name: str) -> str:
     return f"{name} is not in the playbook: {book.status_of(name)}" if entry is None else entry_line(entry)
 
 
-def _one_line(text: str) -> str:
+def _join_lines(text: str) -> str:
     """Return a text with every run of white space, all kinds of line breaks included, as one space."""
     return " ".join(text.split())
 
@@ -182,7 +182,7 @@ def _quote(text: str | None) -> str:
     """Return the beginning of a text in quotes."""
     if text is None:
         return "[redacted]"
-    line = _one_line(text)
+    line = _join_lines(text)
     return f'"{line}"' if len(line) <= QUOTE_CHARS else f'"{line[: QUOTE_CHARS - 1].rstrip()}…"'
 
 

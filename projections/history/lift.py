@@ -303,7 +303,7 @@ def _apply_batch(state: Lift, batch: Batch) -> None:
             _end(state, record)
 
 
-def now_of(state: Lift) -> str:
+def find_now(state: Lift) -> str:
     """Return the time as of which a state judges: that of the last event."""
     return "" if state.latest_batch is None else state.latest_batch.at
 

@@ -137,7 +137,7 @@ def _count_injection(state: Reflections, event: events.PlaybookInjected, batch: 
             state.withheld[session] = before.union(event.held).difference(event.names)
 
 
-def _on_session(
+def _make_session_effect(
     change: Callable[[Reflections, ReflectedSession, Any, Batch], ReflectedSession],
 ) -> Callable[[Reflections, Any, Batch], None]:
     """Return the effect of an event on the state from its effect on its session."""
@@ -207,11 +207,11 @@ REFLECTIONS: Final = View(
     Reflections,
     {
         events.PlaybookInjected: _count_injection,
-        events.ReflectionRequested: _on_session(_request),
-        events.ReflectionStarted: _on_session(_start),
-        events.TranscriptRead: _on_session(_read),
-        events.ReflectionCompleted: _on_session(_end),
-        events.ReflectionFailed: _on_session(_end),
+        events.ReflectionRequested: _make_session_effect(_request),
+        events.ReflectionStarted: _make_session_effect(_start),
+        events.TranscriptRead: _make_session_effect(_read),
+        events.ReflectionCompleted: _make_session_effect(_end),
+        events.ReflectionFailed: _make_session_effect(_end),
         events.SessionMeasured: _measure,
     },
 )

@@ -134,7 +134,7 @@ def leave_out_expired(entries: Sequence[Mapping[str, Any]], today: str) -> Seque
     return [entry for entry in entries if entry.get(UNTIL, today) >= today]
 
 
-def one_line(text: str) -> str:
+def blank_controls(text: str) -> str:
     """Return a text with every character that could end a line or steer a terminal replaced by a blank."""
     # All of these are unprintable, and nearly every text is printable.
     return text if text.isprintable() else text.translate(_BLANK)
@@ -143,7 +143,7 @@ def one_line(text: str) -> str:
 def line(entry: Mapping[str, Any]) -> str:
     """Return an entry as the line that a model reads (REQ-SCORE-003); nothing in it can forge another line."""
     text_line = f"[{entry['name']}] helpful={entry['helpful']} harmful={entry['harmful']} :: {entry['text']}"
-    return one_line(text_line)
+    return blank_controls(text_line)
 
 
 def choose(entries: Sequence[Mapping[str, Any]], room: int) -> Selection:

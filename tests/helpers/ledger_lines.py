@@ -23,7 +23,17 @@ from tallybook.ledger.events import (
     PointSeeded,
 )
 from tallybook.ledger.fast_stdlib import dumps
-from tallybook.ledger.line import START, Draft, Position, RawBatch, Stamp, chained_bytes, complete_lines, digest, frame
+from tallybook.ledger.line import (
+    START,
+    Draft,
+    Position,
+    RawBatch,
+    Stamp,
+    complete_lines,
+    digest,
+    frame,
+    join_chained_bytes,
+)
 from tallybook.ledger.scan import Scan, Stop
 
 AT = "2026-11-21T20:17:03.123456Z"
@@ -104,7 +114,7 @@ def read(data: bytes) -> Read:
 
 def compute_chain(previous: str, data: bytes) -> str:
     """Return the chain value of a batch that follows the chain value ``previous``."""
-    return digest(previous.encode() + chained_bytes(complete_lines(data)))
+    return digest(previous.encode() + join_chained_bytes(complete_lines(data)))
 
 
 def forge(*sections: tuple[str, str | None], mark: Position = START, head: Mapping[str, str] | None = None) -> RawBatch:

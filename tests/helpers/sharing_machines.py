@@ -18,7 +18,7 @@ from tallybook.ledger import clock, events
 from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import BadInputError, NothingToDoError
 from tallybook.ledger.events import Entry
-from tallybook.ledger.line import START, Position, RawBatch, chained_bytes, complete_lines
+from tallybook.ledger.line import START, Position, RawBatch, complete_lines, join_chained_bytes
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.ledger.records import Batch, EventRecord
@@ -323,7 +323,7 @@ class Site:
     def book_bytes(self) -> bytes:
         """Return the bytes of its copy of the book; without texts that can be redacted, if anyone redacted one."""
         data = Path(self.copy().log.log_file).read_bytes()
-        return chained_bytes(complete_lines(data)) if self.model.redacted else data
+        return join_chained_bytes(complete_lines(data)) if self.model.redacted else data
 
     def book_end(self) -> int:
         """Return up to where it has the book."""

@@ -17,7 +17,9 @@ def read(document: table.Document) -> table.Payload:
         transcript=table.text_of(document, "transcript_path"),
         source=table.text_of(document, "source"),
         subagent=table.text_of(document, "agent_id"),
-        text=table.all_texts(document.get("tool_input")) if tool else table.text_of(document, "last_assistant_message"),
+        text=table.collect_texts(document.get("tool_input"))
+        if tool
+        else table.text_of(document, "last_assistant_message"),
         where=tool or "message",
         occasion=table.text_of(document, "tool_use_id"),
         prompt=table.text_of(document, "prompt_id"),

@@ -32,6 +32,6 @@ def read(document: table.Document) -> table.Payload:
         session=table.text_of(document, "conversation_id", "session_id"),
         folder=payload.folder or first,
         transcript="",
-        text=command or table.all_texts(document.get("tool_input")) or table.text_of(document, "text"),
+        text=command or table.collect_texts(document.get("tool_input")) or table.text_of(document, "text"),
         where="Shell" if command else payload.where,
     )

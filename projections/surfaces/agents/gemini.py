@@ -112,7 +112,7 @@ def _answers(parts: list[object], seen: set[str], *, is_error: bool = False) -> 
 def _has_exit_code(answer: table.Document) -> bool:
     """Return whether a command failed, which has the status "success"."""
     mark = "Exit Code: "
-    lines = table.all_texts(answer.get("response")).splitlines()
+    lines = table.collect_texts(answer.get("response")).splitlines()
     return any(line.startswith(mark) and "1" <= line[len(mark) :][:1] <= "9" for line in lines)
 
 

@@ -141,7 +141,7 @@ def text_of(document: Document, *fields: str) -> str:
     return next((value for field in fields if isinstance(value := document.get(field), str)), "")
 
 
-def all_texts(value: object) -> str:
+def collect_texts(value: object) -> str:
     """Return the texts in a JSON value, in order, a line each, without keys and types, pictures and documents."""
     texts, stack = [], [value]
     while stack:

@@ -17,7 +17,7 @@ from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.ledger.records import EventRecord
 from tallybook.ledger.storage import redacted_digests
 from tallybook.ledger.storage.head import ledger_id
-from tallybook.projections.history.event_rows import by_json, entry_line, kind_of, name_line, numbered_rows, summary
+from tallybook.projections.history.event_rows import author_json, entry_line, kind_of, name_line, number_rows, summary
 from tallybook.projections.history.review import proposal_lines
 from tallybook.projections.playbook.fold import history
 from tallybook.projections.playbook.render import entry_json
@@ -50,8 +50,8 @@ def _curate(project: Project, verb: str, options: Mapping[str, Any], **details: 
     wish = Curation(verb, first, options["reason"], more_names=tuple(others), **details)
     outcome, proposed = curation.make_or_propose(project, wish, parameters.provenance_of(options))
     output.note(*outcome.notes)
-    rows = numbered_rows(outcome.numbers, outcome.events)
-    output.reply(rows[0] | {"events": rows}, output.recorded_lines(rows), as_json=options["as_json"])
+    rows = number_rows(outcome.numbers, outcome.events)
+    output.reply(rows[0] | {"events": rows}, output.format_recorded(rows), as_json=options["as_json"])
     # The proposal is recorded; the exit code says that the change is not made.
     if proposed is not None:
         raise proposed
@@ -242,7 +242,7 @@ def proposals(project: Project, /, *, as_json: bool) -> None:
         event: Any = record.event
         entries = [entry_json(state.entries[name]) for name in (event.name, *event.merged) if name in state.entries]
         fields = {field: getattr(event, field) for field in ("verb", "name", "merged", "text", "cause", "reason")}
-        rows.append({"seq": record.seq, "at": record.at, "by": by_json(record.by), **fields, "entries": entries})
+        rows.append({"seq": record.seq, "at": record.at, "by": author_json(record.by), **fields, "entries": entries})
         lines += _proposal_lines(record, state)
     output.reply(rows, lines or ["No proposal is open."], as_json=as_json)
 
@@ -310,10 +310,10 @@ def _decide_proposals(project: Project, options: dict[str, Any], decide: Callabl
             output.say(*_proposal_lines(record, state))
         outcome = decide(project, record, options["reason"], by)
         output.note(*outcome.notes)
-        made = numbered_rows(outcome.numbers, outcome.events)
+        made = number_rows(outcome.numbers, outcome.events)
         rows.append({"proposal": record.seq, "events": made})
         if not options["as_json"]:
-            output.say(*output.recorded_lines(made))
+            output.say(*output.format_recorded(made))
     if left_out:
         number = output.format_count(len(left_out), "lesson or redaction", "lessons and redactions")
         output.note(f"{number} left out; each is accepted by its number: tallybook proposals")
@@ -520,8 +520,8 @@ def demote(project: Project, /, *, name: str, reason: str, as_json: bool, **by: 
 
 def _print_move(outcome: Outcome, *, as_json: bool) -> None:
     output.note(*outcome.notes)
-    rows, own = (numbered_rows(part.numbers, part.events) if part else [] for part in (outcome, outcome.mine))
-    lines = [*output.recorded_lines(rows), *(f"your own playbook: {line}" for line in output.recorded_lines(own))]
+    rows, own = (number_rows(part.numbers, part.events) if part else [] for part in (outcome, outcome.mine))
+    lines = [*output.format_recorded(rows), *(f"your own playbook: {line}" for line in output.format_recorded(own))]
     if outcome.spooled:
         lines.append("another process holds the project's ledger; spooled, the next command that writes records it")
     output.reply({"events": rows, "mine": {"events": own}}, lines, as_json=as_json)
@@ -553,7 +553,7 @@ def _id(project: Project) -> str:
     return ledger_id(project.ledger / LOG_NAME)
 
 
-def linked_names(project: Project, mine: Project, name: str, *, is_mine: bool) -> list[str]:
+def find_linked_names(project: Project, mine: Project, name: str, *, is_mine: bool) -> list[str]:
     """Return the entries of the other playbook that an entry came from or went to.
 
     Args:

@@ -148,7 +148,7 @@ def check_redaction(project: Project) -> Iterator[Finding]:
         text = f"the text of {format_count(len(pending.ids), 'event')}" if pending.ids else "a text"
         fix = "run `tallybook replay` to finish; if it stays, `tallybook redact` says what prevents it"
         yield Finding(BAD, f"{text} is redacted and may still be on disk", fix)
-    redacted = {id_ for raw in log.read() for id_ in redaction.redacted_ids(raw)}
+    redacted = {id_ for raw in log.read() for id_ in redaction.read_redacted_ids(raw)}
     # A log that is restored from a backup can have a redacted text again.
     for raw in log.read() if redacted else ():
         erased = {id_ for _, id_ in redaction.find_erased(raw)}
@@ -417,10 +417,10 @@ def _check_installed(files: Installation, own: Sequence[HookFile], folder: Path,
             if not call.is_plain:
                 # `init` leaves alone a line that somebody extended.
                 repair = f"run `tallybook uninstall{scope}`, then `tallybook init{scope}`"
-            yield from _missing_programs(call, file.path, repair if file.is_init_s else "correct it there")
+            yield from _find_missing_programs(call, file.path, repair if file.is_init_s else "correct it there")
         # The file of a plugin has the name of that of `init`.
         if files.record_of_trust and file.path.name == files.file:
-            running = places.running_events(files, file.path)
+            running = places.find_running_events(files, file.path)
             # The agent skips such hooks without a word, so only its own record tells.
             if stopped := [event for event in files.events if event in events - running]:
                 hooks = f"the hooks for {', '.join(stopped)}"
@@ -431,7 +431,7 @@ def _check_installed(files: Installation, own: Sequence[HookFile], folder: Path,
         yield Finding(NOTE, f"{where}: no hook for {', '.join(missing)}", f"run `tallybook init{scope}` to add them")
 
 
-def _missing_programs(call: hook_entries.Call, path: Path, repair: str) -> Iterator[Finding]:
+def _find_missing_programs(call: hook_entries.Call, path: Path, repair: str) -> Iterator[Finding]:
     """Report the programs of a hook's command line that no shell finds, or that other machines do not have."""
     # A team shares its settings and not its paths.
     if (call.python or call.program != COMMAND) and git.is_tracked(path):
@@ -461,7 +461,7 @@ def _read_files(name: str, folder: Path) -> list[HookFile]:
     for path in filter(Path.exists, dict.fromkeys((*others, *own))):
         document = places.read_document(path)
         # Agents nest command lines at different depths.
-        calls = map(hook_entries.call_of, table.all_texts(document.get("hooks")).split("\n"))
+        calls = map(hook_entries.call_of, table.collect_texts(document.get("hooks")).split("\n"))
         hook_files.append(HookFile(path, path in own, document, tuple(dict.fromkeys(filter(None, calls)))))
     if name != table.CLAUDE:
         return hook_files

@@ -324,13 +324,13 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
     parameters.note_pending(owner, moment, statuses.book, entry)
     others = []
     if mine is not None:
-        from tallybook.projections.surfaces.cli.curation import linked_names
+        from tallybook.projections.surfaces.cli.curation import find_linked_names
 
         is_mine = owner is mine
         other = project if is_mine else mine
         # Damage of the other playbook does not keep this story back.
         with suppress(TallybookError):
-            others = [commands.why(other, link) for link in linked_names(project, mine, entry, is_mine=is_mine)]
+            others = [commands.why(other, link) for link in find_linked_names(project, mine, entry, is_mine=is_mine)]
     if as_json:
         answer(story | ({"linked": others} if others else {}))
     else:

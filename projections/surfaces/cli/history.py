@@ -385,7 +385,7 @@ def what_if(project: Project, /, **options: Any) -> None:
 
         rule += ", or lift says that it hurts"
         # No rule takes out a pinned entry.
-        for name in sorted(lift.hurting_names(project, moment) & state.entries.keys() - state.pinned):
+        for name in sorted(lift.find_hurting_names(project, moment) & state.entries.keys() - state.pinned):
             fold(view, [make_batch(EventRecord(state.seq, at, PointRetired(name, "")))], state)
     if not policy.is_permanent:
         rule += ", and back as soon as that no longer holds"

@@ -16,7 +16,7 @@ from tallybook.ledger.decisions.curation import NEVER, Curation
 from tallybook.ledger.errors import BadInputError, TallybookError
 from tallybook.ledger.events import Entry, PointReviewed
 from tallybook.projections.history import review as reviews
-from tallybook.projections.history.event_rows import entry_line, name_line, numbered_rows
+from tallybook.projections.history.event_rows import entry_line, name_line, number_rows
 from tallybook.projections.history.review import LEAST, describe_difference, find_pairs, merge_command, pair_json
 from tallybook.projections.playbook.fold import fold_history
 from tallybook.projections.playbook.render import entry_json, needs_ratings
@@ -360,5 +360,5 @@ def _decide(project: Project, item: reviews.Item, decision: str, by: Mapping[str
         output.complain(str(error), error.exit_code)
         return 0
     output.note(*outcome.notes)
-    output.say(*(f"    event {row['seq']}: {row['summary']}" for row in numbered_rows(outcome.numbers, outcome.events)))
+    output.say(*(f"    event {row['seq']}: {row['summary']}" for row in number_rows(outcome.numbers, outcome.events)))
     return 1

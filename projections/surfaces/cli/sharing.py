@@ -108,7 +108,7 @@ def _join(project: Project, engine_name: str, address: str | None, options: Mapp
         plan.take(step)
     code = _print_result(project, result, as_json=as_json)
     if not as_json:
-        say(*operations.renaming_lines(project, before, operations.own_end(project)))
+        say(*operations.describe_renamings(project, before, operations.own_end(project)))
     return code
 
 
@@ -244,7 +244,7 @@ def _rejoin(project: Project, part: Membership, *, as_json: bool) -> int:
     operations.store(project, before, [], taken=done["taken"])
     refusal = done.pop("refusal")
     note(*([refusal] if refusal and done["pending"] else []))
-    reply(done, operations.rejoined_lines(done), as_json=as_json)
+    reply(done, operations.describe_rejoin(done), as_json=as_json)
     if not as_json:
         say(*operations.change_lines(project, before, operations.own_end(project)))
     return 0

@@ -12,7 +12,7 @@ import click
 
 from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, BadInputError, CannotWriteError
 from tallybook.ledger.storage.disk import reason
-from tallybook.projections.history.event_rows import by_json
+from tallybook.projections.history.event_rows import author_json
 from tallybook.projections.playbook.render import playbook_bytes
 from tallybook.projections.surfaces.agents.table import require_person
 from tallybook.projections.surfaces.cli.main import COMPLETE_VARIABLE, tallybook
@@ -62,7 +62,8 @@ def verify(project: Project, /, *, expect: str | None, salvaging: bool, as_json:
         ],
         "unknown_kinds": verdict.unknown_kinds,
         "redacted": [
-            {"seq": seq, "id": record.id, "at": record.at, "by": by_json(record.by)} for seq, record in verdict.redacted
+            {"seq": seq, "id": record.id, "at": record.at, "by": author_json(record.by)}
+            for seq, record in verdict.redacted
         ],
         "drift": drift,
     }

@@ -198,7 +198,7 @@ def format_author(by: Mapping[str, Any]) -> str:
     return f"{by['rater']} at {by['writer']}" if by.get("writer") else str(by["rater"])
 
 
-def recorded_lines(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+def format_recorded(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return a line for each recorded event, ``{seq, summary}``: what it says, and then its number."""
     return [f"{row['summary']}; recorded as event {row['seq']}" for row in rows]
 

@@ -153,7 +153,7 @@ class Blob:
                 disk.try_lock(fd)
                 and log.head().seq >= seq
                 and redaction.read_pending(log.folder) is None
-                and not any(map(redaction.redacted_ids, log.read(self.head)))
+                and not any(map(redaction.read_redacted_ids, log.read(self.head)))
             ):
                 disk.replace_cache_file(self.path, _checksum(content) + content)
 

@@ -24,7 +24,7 @@ from tallybook.ledger.line import (
 from tallybook.ledger.names import find_name
 from tallybook.ledger.records import EventRecord
 from tallybook.ledger.scan import bytes_of
-from tallybook.ledger.sharing.numbers import shared_number
+from tallybook.ledger.sharing.numbers import format_shared_number
 from tallybook.projections.history.event_rows import EventFilter, brief, concerns, row
 from tallybook.projections.playbook.fold import UndoneIds, find_undone, undos_in
 from tallybook.projections.surfaces.history.reading import current, search
@@ -88,7 +88,7 @@ def find_undone_events(log: Log) -> Undone:
     ids |= {event.id for batch in batches for event in batch.events if isinstance(event, EventRedacted)}
     named = search(log, [bytes_of("id", id_) for id_ in ids]) if ids else ()
     lines = [line.partition(SECTION)[0] for batch in named for line in batch.lines]
-    numbers = {id_: shared_number(first_seq(line)) for line in lines if (id_ := head_field(line, b"id")) in ids}
+    numbers = {id_: format_shared_number(first_seq(line)) for line in lines if (id_ := head_field(line, b"id")) in ids}
     return Undone(find_undone(undos), numbers)
 
 

@@ -195,7 +195,7 @@ def _find(question: _Question) -> Moment:
         note = f"of events {span.first} to {span.last}, {others} did not come from session {span.session}"
         return question.moment(span.last, f"after session {span.session}", (note,) if others else ())
     if when.startswith(_COMMIT):
-        return _at_commit(question)
+        return _find_in_commit(question)
     return _as_of_time(question, _unix_us(question))
 
 
@@ -285,7 +285,7 @@ def find_session_spans(log: Log, beginning: str) -> dict[str, SessionSpan]:
             form = parse_head(head) if needle in head else None
             session = None if form is None else parse_session(form.by)
             if session is not None and session.startswith(beginning):
-                before = spans.get(session, SessionSpan(session, numbers.shared_number(seq), seq, 0))
+                before = spans.get(session, SessionSpan(session, numbers.format_shared_number(seq), seq, 0))
                 spans[session] = attrs.evolve(before, last=batch.last, own=before.own + 1)
     return spans
 
@@ -293,7 +293,7 @@ def find_session_spans(log: Log, beginning: str) -> dict[str, SessionSpan]:
 # Commits
 
 
-def _at_commit(question: _Question) -> Moment:
+def _find_in_commit(question: _Question) -> Moment:
     """Return the end of the ledger in a commit, or without one the moment of the commit."""
     from tallybook.projections.surfaces.workspace import git
 
@@ -304,14 +304,14 @@ def _at_commit(question: _Question) -> Moment:
         # The commit's own ledger is more exact than its time: later events of the same second do not belong to it.
         if (blob := git.ledger_blob(commit, project)) is not None:
             with git.ledger_of(blob, project) as copy:
-                return _in_copy(question, copy, commit)
+                return _find_in_copy(question, copy, commit)
     except git.FAILURES as error:
         raise question.refusal(git.no_commit(error), "give a time or a number") from error
     named = f"the last before commit {commit.name} of {format_time(clock.moment(commit.unix_us).at)}"
     return _as_of_time(question, commit.unix_us, named)
 
 
-def _in_copy(question: _Question, copy: Copy, commit: Commit) -> Moment:
+def _find_in_copy(question: _Question, copy: Copy, commit: Commit) -> Moment:
     """Return the end of a commit's own ledger: a moment of the project's ledger where that continues it.
 
     Texts that were redacted since are left out of the copy in git as well.
@@ -329,7 +329,7 @@ def _in_copy(question: _Question, copy: Copy, commit: Commit) -> Moment:
         ours = (batch.last, batch.chain)
         if ours == (end.last, end.chain):
             return question.moment(end.last, named)
-        redacted.update(redaction.redacted_ids(batch))
+        redacted.update(redaction.read_redacted_ids(batch))
     batches = list(copy.read(redacted))
     continues = not ours[0] or any((batch.last, batch.chain) == ours for batch in batches)
     relation = "goes on where this one ends" if continues else "has another history than this one"

@@ -213,7 +213,7 @@ def _examine_foreign(opened: Opened, legacy: LegacyFile, digest: str) -> Examine
         book = log.book_playbook(stamp[0])
         entries = tuple(item.entry for item in legacy.items)
         by_section = _is_by_section(legacy, opened.settings.format)
-        if (book.seq, book.chain) == stamp and entries == _shown_entries(book, by_section=by_section):
+        if (book.seq, book.chain) == stamp and entries == _list_shown_entries(book, by_section=by_section):
             return ExaminedFile(sha256=digest)
     problem = Problem(
         opened.project.playbook.name, "is not what the book says, nor an edit of what is here, and is set aside"
@@ -262,7 +262,7 @@ def _find_edit(
     """
     log, redacted, form = opened.log, opened.redactions, opened.settings.format
     by_section = _is_by_section(legacy, form)
-    by_index = _named_entries(legacy, base)
+    by_index = _name_entries(legacy, base)
     if base.rewrites < state.rewrites:
         # A file that is older than a redaction has a text that was redacted since.
         gone = {name for name, entry in base.entries.items() if entry.text == REDACTED}
@@ -277,7 +277,7 @@ def _find_edit(
     if by_section:
         unknown = [heading for heading in legacy.sections or () if not find_section(heading)]
         notes += [(heading, "is no section of this format; its entries are in OTHERS") for heading in unknown]
-    top, placed = (_sectioned_top if by_section else _flat_top)(legacy, state, base, new_names)
+    top, placed = (_read_sectioned_top if by_section else _flat_top)(legacy, state, base, new_names)
     if redacted.refusal_in_json(top) is not None:
         top = ""
     # A rendering drops the parts of the file that are no entries; the ledger keeps them.
@@ -288,8 +288,8 @@ def _find_edit(
         if item.original
     ]
     odd = tuple(item for item in evidence if redacted.refusal_in_json(item.original or "") is None)
-    base_entries = _shown_entries(base, by_section=by_section)
-    until = _changed_days(legacy, base, new_names)
+    base_entries = _list_shown_entries(base, by_section=by_section)
+    until = _find_changed_days(legacy, base, new_names)
     if entries == base_entries and not (top or odd or placed or until):
         return (), notes
     names, edited = None, {}
@@ -330,14 +330,14 @@ def _is_by_section(legacy: LegacyFile, form: str) -> bool:
     return legacy.sections is not None and (form == SECTIONED or legacy.stamp is not None)
 
 
-def _shown_entries(playbook: Playbook, *, by_section: bool) -> tuple[Entry, ...]:
+def _list_shown_entries(playbook: Playbook, *, by_section: bool) -> tuple[Entry, ...]:
     """Return the entries in the order of a rendering."""
     if not by_section:
         return tuple(playbook.entries.values())
     return tuple(entry for entries in entries_by_section(playbook).values() for entry in entries)
 
 
-def _sectioned_top(
+def _read_sectioned_top(
     legacy: LegacyFile, state: Playbook, base: Playbook, new_names: Mapping[str, str]
 ) -> tuple[str, dict[str, str]]:
     """Return the changed top-level keys of a file in the later format, and the entries that it puts elsewhere."""
@@ -382,7 +382,7 @@ def _flat_top(
     return update.rename_in_top(legacy.top, new_names), {}
 
 
-def _changed_days(legacy: LegacyFile, base: Playbook, new_names: Mapping[str, str]) -> dict[str, str]:
+def _find_changed_days(legacy: LegacyFile, base: Playbook, new_names: Mapping[str, str]) -> dict[str, str]:
     """Return the last days that a file gives its entries otherwise; one without that key says nothing about them."""
     if legacy.until is None:
         return {}
@@ -391,7 +391,7 @@ def _changed_days(legacy: LegacyFile, base: Playbook, new_names: Mapping[str, st
     return {name: days.get(name, "") for name in names if days.get(name, "") != base.until.get(name, "")}
 
 
-def _named_entries(legacy: LegacyFile, base: Playbook) -> dict[int, Entry]:
+def _name_entries(legacy: LegacyFile, base: Playbook) -> dict[int, Entry]:
     """Return a file's entries by their index; one without a name gets the name of the entry whose text it has.
 
     So restoring an old file changes only what it says otherwise, and renames nothing.

@@ -30,10 +30,18 @@ from tallybook.ledger.scan import bytes_of, find_batches, find_or_read, read_bat
 from tallybook.ledger.search import Delivery
 from tallybook.ledger.sharing import landing, replica
 from tallybook.ledger.sharing.book import Publisher
-from tallybook.ledger.sharing.numbers import BOOK, PENDING, SharedNumber, book_number, last_shown, own_id, shared_number
+from tallybook.ledger.sharing.numbers import (
+    BOOK,
+    PENDING,
+    SharedNumber,
+    book_number,
+    format_shared_number,
+    last_shown,
+    own_id,
+)
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.head import has_position
-from tallybook.ledger.storage.redaction import redacted_ids
+from tallybook.ledger.storage.redaction import read_redacted_ids
 from tallybook.projections.playbook.fold import UNDOABLE, State, UndoneEvent, View, fold, fold_history
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook, settle
 from tallybook.projections.surfaces.history.checkpoints import REWRITING, Form, S, fold_log
@@ -544,7 +552,7 @@ class SharedLog(JsonlLog):
     @cached_property
     def _redacted_then(self) -> set[str]:
         """Return the ids of the events that the own ledger said were redacted at a past moment."""
-        return {id_ for raw in self.own.read() if raw.last <= (self.until or 0) for id_ in redacted_ids(raw)}
+        return {id_ for raw in self.own.read() if raw.last <= (self.until or 0) for id_ in read_redacted_ids(raw)}
 
     def ground(self, state: BookState) -> landing.Ground:
         """Return what pending batches land on: the book up to the frontier, of which this is the playbook."""
@@ -668,7 +676,7 @@ class SharedTransaction(Transaction):
         shared = self._shared.copy.find_delivery(line.normalize_key(key))
         if shared is None or shared.last > self._shared.history.frontier.seq:
             return None
-        first, last = (shared_number(BOOK + seq) for seq in shared[:2])
+        first, last = (format_shared_number(BOOK + seq) for seq in shared[:2])
         return shared._replace(first=first, last=last)
 
     def append(

@@ -20,7 +20,7 @@ from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.names import find_name
 from tallybook.ledger.records import Batch
 from tallybook.ledger.scan import read_batches_at
-from tallybook.ledger.sharing.numbers import BOOK, shared_number
+from tallybook.ledger.sharing.numbers import BOOK, format_shared_number
 from tallybook.projections.history import entry_history
 from tallybook.projections.history.comparisons import diff
 from tallybook.projections.playbook.fold import fold_history
@@ -249,7 +249,7 @@ def _number_in_book(state: entry_history.EntryStatuses, find_reason: Callable[[s
         named = entry_history.name_event(event)
         # A rating or an update, as most are, has none to look for.
         reason = find_reason(named.row["id"]) if named.kind in _REASONED else None
-        row = named.row | {"seq": shared_number(BOOK + named.row["seq"])}
+        row = named.row | {"seq": format_shared_number(BOOK + named.row["seq"])}
         return named._replace(row=row, reason=reason or named.reason)
 
     state.last_changes = {name: number(event) for name, event in state.last_changes.items()}

@@ -51,7 +51,7 @@ class Block(NamedTuple):
 
 def line(entry: Mapping[str, Any]) -> str:
     """Return the line of an entry; an agent would read the file that ``@NAME`` names into its requests."""
-    return f"- {inject.one_line(entry['text']).replace('@', chr(92) + '@')} [{entry['name']}]"
+    return f"- {inject.blank_controls(entry['text']).replace('@', chr(92) + '@')} [{entry['name']}]"
 
 
 def folder_of(project: AnyProject) -> str:

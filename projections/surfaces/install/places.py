@@ -209,7 +209,7 @@ def find_target(given: str | None, *, user: bool) -> InstallTarget:
     folder = Path(os.path.realpath(here / named)) if named else find_start_folder(here)
     if not folder.is_dir():
         raise BadInputError(str(folder), "is not a folder", UNCHANGED)
-    if kind := projects.shared_kind(folder):
+    if kind := projects.describe_shared_folder(folder):
         hint = "go into a project, or give --user for what holds in all of them"
         raise BadInputError(str(folder), f"is {kind}, not a project", hint)
     # Without --project, the ledger is the one that a hook of an agent in that folder finds.
@@ -296,7 +296,7 @@ def prompt_files(target: InstallTarget, files: Installation) -> dict[Path, bytes
 _MAX_BYTES = 4 * 1024 * 1024
 
 
-def running_events(files: Installation, path: Path) -> set[str]:
+def find_running_events(files: Installation, path: Path) -> set[str]:
     """Return the events of a file of hooks that an agent trusts, and that no person switched off in its interface.
 
     Codex CLI records its trust as ``[hooks.state."FILE:session_start:0:0"]``, with a hash that is not checked here;

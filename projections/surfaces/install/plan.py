@@ -161,7 +161,7 @@ def install(target: InstallTarget, names: Sequence[str]) -> tuple[Step, ...]:
 def _install_hooks(target: InstallTarget, files: Installation) -> Iterator[Step]:
     path = places.settings_file(target, files)
     before = read(path)
-    line = _kept_line(files, path, before)
+    line = _find_kept_line(files, path, before)
     line = line or hook_entries.hook_command(is_shared=git.is_tracked(path, unknown=True), is_kept=files.keeps_line)
     after = hook_entries.install(before, files, line, str(path))
     # Settings that have our hooks already, of an earlier version, are not what they were before Tallybook.
@@ -178,7 +178,7 @@ def _install_hooks(target: InstallTarget, files: Installation) -> Iterator[Step]
     yield attrs.evolve(write_step(path, before, after, why), has_diff=True)
 
 
-def _kept_line(files: Installation, path: Path, before: bytes | None) -> str:
+def _find_kept_line(files: Installation, path: Path, before: bytes | None) -> str:
     """Return the line of an agent that would distrust another one, if it works; empty without one."""
     if not files.keeps_line or before is None:
         return ""

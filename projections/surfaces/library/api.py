@@ -32,7 +32,7 @@ from tallybook.ledger.events import EVENT_TYPES, Entry, Event
 from tallybook.ledger.records import Author, Batch, EventRecord
 from tallybook.ledger.sharing.numbers import plain
 from tallybook.ledger.storage.redacted_digests import RedactedTextError
-from tallybook.projections.history.event_rows import EventFilter, by_json, is_of_kind
+from tallybook.projections.history.event_rows import EventFilter, author_json, is_of_kind
 from tallybook.projections.playbook.fold import State, View, fold_history
 from tallybook.projections.surfaces.history import moments, playbook_file, stories
 from tallybook.projections.surfaces.history.checkpoints import PLAYBOOK_FORM
@@ -117,7 +117,7 @@ class Ledger:
         """Take the project and who records; `open` finds the project."""
         check(Project, project=project)
         check(Author, by=by)
-        check_provenance(by_json(by))
+        check_provenance(author_json(by))
         self.project = project
         self.by = by
 
@@ -137,7 +137,7 @@ class Ledger:
         """
         check(str, text=text)
         check(str | None, until=until, key=key)
-        return commands.add(self.project, {"text": text, "until": until} if until else text, by_json(self.by), key)
+        return commands.add(self.project, {"text": text, "until": until} if until else text, author_json(self.by), key)
 
     def rate(self, name: str, rating: RatingWord, *, reason: str = "", key: str | None = None) -> Outcome:
         """Rate an entry ``helpful``, ``harmful`` or ``neutral``.
@@ -157,7 +157,7 @@ class Ledger:
         check(str | None, key=key)
         # People mistype, so a name that no entry had is refused; record keeps it, because a reflector's words are
         # evidence.
-        return commands.rate(self.project, name, rating, by_json(self.by), key, reason=reason)
+        return commands.rate(self.project, name, rating, author_json(self.by), key, reason=reason)
 
     def record(self, extraction: Mapping[str, Any], *, key: str | None = None) -> Outcome:
         """Record an extraction result in one batch: new entries and ratings.
@@ -173,7 +173,7 @@ class Ledger:
         check(Mapping, extraction=extraction)
         check(str | None, key=key)
         # The spool keeps payloads as JSON, so one that is none is refused whether or not it has to wait there.
-        return commands.record(self.project, read_json(extraction=dict(extraction)), by_json(self.by), key)
+        return commands.record(self.project, read_json(extraction=dict(extraction)), author_json(self.by), key)
 
     def retire(self, name: str, *, reason: str = "") -> Outcome:
         """Take an entry out of the playbook; `restore` brings it back.
@@ -251,7 +251,7 @@ class Ledger:
     def _curate(self, verb: str, name: str, reason: str, **parts: Any) -> Outcome:
         check(str, name=name, reason=reason)
         wish = Curation(verb, name, reason, **parts)
-        outcome, proposed = curation.make_or_propose(self.project, wish, by_json(self.by))
+        outcome, proposed = curation.make_or_propose(self.project, wish, author_json(self.by))
         if proposed is not None:
             raise proposed
         return outcome
@@ -269,7 +269,7 @@ class Ledger:
         if event is not None and session is not None:
             raise BadInputError("undo", "takes either event or session", "give one of them; nothing was recorded")
         target = None if event is None else str(event)
-        return curation.undo(self.project, target, session, reason, by_json(self.by))
+        return curation.undo(self.project, target, session, reason, author_json(self.by))
 
     def entries(self, *, at: int | str | None = None) -> tuple[Entry, ...]:
         """Return the entries of the playbook, now or as of a moment.
@@ -314,7 +314,7 @@ class Ledger:
         check(str | None, name=name, session=session)
         check(int, since=since)
         check(int | None, until=until)
-        wanted = EventFilter(name, session, kinds=_known_kinds(kinds), since=since, until=until)
+        wanted = EventFilter(name, session, kinds=_select_known_kinds(kinds), since=since, until=until)
         return map(_make_event, moments.select_records(self.project, wanted))
 
     def fold(self, view: View[S], *, at: int | str | None = None) -> S:
@@ -367,7 +367,7 @@ class Ledger:
         return None if at is None else moments.find(self.project, str(at), "at")
 
 
-def _known_kinds(kinds: Iterable[str]) -> tuple[str, ...]:
+def _select_known_kinds(kinds: Iterable[str]) -> tuple[str, ...]:
     """Return kinds, each a kind or a family that this Tallybook knows.
 
     Raises:

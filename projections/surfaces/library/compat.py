@@ -451,7 +451,7 @@ class LoadedPlaybook(dict[str, Any]):
         ratings = [
             evaluation
             for evaluation in payload["evaluations"]
-            if update.rating_fault(evaluation) is not None or evaluation["name"] in known
+            if update.find_rating_fault(evaluation) is not None or evaluation["name"] in known
         ]
         applied = {"new_key_points": [*map(_json_or_none, fresh)], "evaluations": [*map(_json_or_none, ratings)]}
         self.base = apply_extraction(self.base, applied, self.decided, 0, names)[0]

@@ -29,7 +29,7 @@ from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import RawBatch
 from tallybook.ledger.names import find_name
 from tallybook.ledger.records import Batch
-from tallybook.ledger.sharing.numbers import BOOK, PENDING, PREFIX, shared_number
+from tallybook.ledger.sharing.numbers import BOOK, PENDING, PREFIX, format_shared_number
 from tallybook.projections.history.entry_history import EntryStatuses, entries_view, explain
 from tallybook.projections.playbook.entry import SPEC_POLICY
 from tallybook.projections.playbook.fold import UNDOABLE, fold_history
@@ -181,7 +181,7 @@ def make(project: Project, choices: Choices) -> tuple[bytes, dict[str, Any]]:
     def read() -> Iterator[Batch]:
         if commit is not None:
             return commit.history()
-        return _numbered_history(log, numbers) if has_book(log) else decode(log.read())
+        return _number_history(log, numbers) if has_book(log) else decode(log.read())
 
     film = fold_film(read, MAX_MOMENTS)
     if not film.last:
@@ -216,7 +216,7 @@ def make(project: Project, choices: Choices) -> tuple[bytes, dict[str, Any]]:
     return assemble(meta, content, sections), meta
 
 
-def _numbered_history(log: SharedLog, numbers: dict[int, tuple[str, str | None]]) -> Iterator[Batch]:
+def _number_history(log: SharedLog, numbers: dict[int, tuple[str, str | None]]) -> Iterator[Batch]:
     """Yield a shared history with the event numbers 1, 2, 3 and so on, which the columns of a page need.
 
     A batch that only the own ledger has follows the events of the book that were taken in before it, and pending
@@ -248,7 +248,7 @@ def _numbered_history(log: SharedLog, numbers: dict[int, tuple[str, str | None]]
             moment = f"{PREFIX}{find_place(batch)[0] - BOOK}" if is_own(batch) else None
             if syncs and PENDING < batch.last < PENDING + syncs[-1].number:
                 moment = str(syncs[-1].number)
-            numbers[last + 1] = str(shared_number(batch.first)), moment
+            numbers[last + 1] = str(format_shared_number(batch.first)), moment
             yield renumber(batch, range(last + 1, last + len(batch.lines) + 1))
             last += len(batch.lines)
 

@@ -16,7 +16,7 @@ from tallybook.ledger.codec import texts_of
 from tallybook.ledger.events import Entry
 from tallybook.ledger.line import CONTINUED
 from tallybook.ledger.records import Author, Batch, EventRecord
-from tallybook.projections.history.entry_history import affected_names
+from tallybook.projections.history.entry_history import find_affected_names
 from tallybook.projections.playbook.fold import UndoneEvent, find_undone, fold, mark_undone, undos_in
 from tallybook.projections.playbook.inject import interval
 from tallybook.projections.playbook.view import PLAYBOOK, UNDONE, Playbook
@@ -220,7 +220,7 @@ class Film:
         """Yield the names that a batch can change; what it makes prunable, its events name."""
         book = self.book
         for event in batch.events:
-            yield from affected_names(book, event)
+            yield from find_affected_names(book, event)
             if isinstance(event, events.PlaybookOrdered):
                 yield from book.entries
             elif isinstance(event, events.PointMatched):

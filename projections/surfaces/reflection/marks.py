@@ -19,7 +19,7 @@ from tallybook.ledger.events import PointNoted, PointProposed
 from tallybook.ledger.playbook_constants import RATE
 from tallybook.ledger.storage import redacted_digests
 from tallybook.projections.history.review import LESSON_VERB
-from tallybook.projections.playbook.inject import one_line
+from tallybook.projections.playbook.inject import blank_controls
 from tallybook.projections.playbook.view import Playbook
 from tallybook.projections.surfaces.hooks import citations
 from tallybook.projections.surfaces.workspace.project import Project
@@ -97,7 +97,7 @@ def read_marks(message: str, names: Collection[str] = ()) -> tuple[tuple[Mark, .
     ratings: dict[str, Mark] = {}
     lessons: dict[str, None] = {}
     by_form: dict[str, str] = {}
-    for inside in _closing_marks(message.translate(_INVISIBLE).rstrip().splitlines()):
+    for inside in _find_closing_marks(message.translate(_INVISIBLE).rstrip().splitlines()):
         if lesson := _LESSON.fullmatch(inside):
             if len(lesson[1]) in LESSON_CHARS:
                 lessons[lesson[1]] = None
@@ -111,7 +111,7 @@ def read_marks(message: str, names: Collection[str] = ()) -> tuple[tuple[Mark, .
     return tuple(ratings.values())[:MAX_RATINGS], tuple(lessons)[:MAX_LESSONS]
 
 
-def _closing_marks(lines: Sequence[str]) -> list[str]:
+def _find_closing_marks(lines: Sequence[str]) -> list[str]:
     """Return the insides of the marks at the end of a message: at most one line of text follows them."""
     marks: list[str] = []
     texts_after, introduction, is_document, is_quote, place = 0, "", False, False, 0
@@ -122,7 +122,7 @@ def _closing_marks(lines: Sequence[str]) -> list[str]:
         found, count = ([], 1) if end > place or is_quote or _CODE.match(line) else _read_line(lines, place)
         if end == len(lines) and _FENCE.match(line):
             # Agents like to fence their last lines.
-            found = _fenced_marks(lines[place + 1 : -1])
+            found = _read_fence(lines[place + 1 : -1])
         is_text = not line.lstrip().startswith("<!--") and (end > place or any(map(str.isalnum, line)))
         place = max(end, place + count)
         if found:
@@ -165,7 +165,7 @@ def _end_of_block(lines: Sequence[str], place: int) -> int:
     return next((at + 1 for at, is_end in zip(following, ends, strict=True) if is_end), len(lines) + 1)
 
 
-def _fenced_marks(lines: Sequence[str]) -> list[str]:
+def _read_fence(lines: Sequence[str]) -> list[str]:
     """Return the marks of a fence that holds nothing else."""
     marks: list[str] = []
     place = 0
@@ -306,7 +306,7 @@ def _lesson_requests(
                 texts.append(text)
         if texts:
             # Masked before it is cut, as half of a secret is not recognised.
-            whole = " ".join(one_line(secrets.mask(message.text)).split())
+            whole = " ".join(blank_controls(secrets.mask(message.text)).split())
             end = whole if len(whole) <= MAX_REASON_CHARS else f"…{whole[1 - MAX_REASON_CHARS :]}"
             proposals = (PointProposed(LESSON_VERB, "", (), "lesson", "", text, end) for text in texts)
             added = Update({"new_key_points": texts}, origin=ORIGIN)

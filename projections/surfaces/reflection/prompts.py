@@ -242,7 +242,7 @@ class ParsedReply:
     def notes(self) -> Iterator[PointNoted]:
         """Yield the quotes of the evaluations that came with one."""
         for evaluation in self.evaluations:
-            if quote := inject.one_line(evaluation.quote or "").strip():
+            if quote := inject.blank_controls(evaluation.quote or "").strip():
                 words = shorten(secrets.mask(quote), QUOTE_CHARS)
                 yield PointNoted(evaluation.name, f"{evaluation.rating}: “{words}”")
 
@@ -307,7 +307,7 @@ def write_prompt(
     unwanted = (*pruned[-PRUNED_SHOWN:], *withheld)
     contents = {
         "playbook": "\n".join(playbook.lines),
-        "pruned": "\n".join(f"- {shorten(inject.one_line(text), PRUNED_CHARS)}" for text in unwanted),
+        "pruned": "\n".join(f"- {shorten(inject.blank_controls(text), PRUNED_CHARS)}" for text in unwanted),
         "transcript": session,
     }
     # Data must not close the tag that marks it as data.

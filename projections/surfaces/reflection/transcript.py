@@ -211,7 +211,7 @@ def _ids_that_ask(entry: TranscriptEntry) -> Iterator[str]:
     """Yield the ids of the uses of tools that ask for the playbook."""
     for block in entry.blocks:
         if block.get("type") == "tool_use":
-            asked = f"{block.get('name')} {table.all_texts(block.get('input'))}"
+            asked = f"{block.get('name')} {table.collect_texts(block.get('input'))}"
             if _ASKS_FOR_PLAYBOOK.search(asked):
                 yield str(block.get("id"))
 
@@ -244,10 +244,10 @@ def _turn(block: Mapping[str, Any], role: str, asked_ids: Collection[str]) -> Tu
             return Turn(role, _mask(own, MESSAGE_CHARS))
         return Turn(role, _mask(own, MESSAGE_CHARS), whole=own, occasion=handler.occasion_of(text))
     if kind == "tool_use":
-        given = table.all_texts(block.get("input"))
+        given = table.collect_texts(block.get("input"))
         return Turn("use", _mask(given, TOOL_CHARS), str(block.get("name") or "a tool")[:100], given)
     if kind == "tool_result":
-        answer = table.all_texts(block.get("content"))
+        answer = table.collect_texts(block.get("content"))
         # An agent that reads the playbook with a tool must not teach it to itself.
         is_playbook = str(block.get("tool_use_id")) in asked_ids or _SHOWS_PLAYBOOK.search(answer)
         text = _LEFT_OUT if is_playbook else _mask(remove_inserted(answer), TOOL_CHARS)

@@ -273,7 +273,7 @@ def load_questions(project: Project, moment: Moment | None = None) -> list[Row]:
 
 def question_json(state: Lift, question: Question) -> Row:
     """Return a question with the verdict on each unit; no verdicts where the scores are not computed as when asked."""
-    event, now, rows = question.event, view.now_of(state), None
+    event, now, rows = question.event, view.find_now(state), None
     # Another outcome is another question: scores of two configurations are no series.
     if event.scoring == _digest_scoring(event.outcome, state.config):
         rows = [
@@ -383,7 +383,7 @@ def summary_lines(project: Project) -> list[str]:
     ]
 
 
-def hurting_names(project: Project, moment: Moment | None = None) -> frozenset[str]:
+def find_hurting_names(project: Project, moment: Moment | None = None) -> frozenset[str]:
     """Return the entries of which lift says that they hurt, by themselves or as one of the new entries."""
     questions = load_questions(project, moment)
     judged = {name: judge_entry(questions, name) for question in questions for name in question["names"]}

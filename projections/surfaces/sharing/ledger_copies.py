@@ -76,7 +76,7 @@ def repair_hint(project: Project) -> str:
 def add_own(project: Project, every: Histories) -> None:
     """Add every history in the project's own log file, if there is one."""
     with suppress(FileNotFoundError), disk.hold_open(project.ledger / LOG_NAME) as fd:
-        every.add_file(fd, os.fstat(fd).st_size, redaction.pending_ids(project.ledger))
+        every.add_file(fd, os.fstat(fd).st_size, redaction.read_pending_ids(project.ledger))
 
 
 def add_versions(project: Project, needles: set[bytes], every: Histories) -> None:
@@ -151,9 +151,9 @@ def _assemble(project: Project, every: Histories, end: str) -> tuple[list[RawBat
     for link, piece in histories.write_history(every.trace_path(end)):
         batches.append(link.batch._replace(offset=len(data) + len(link.sealed)))
         data += piece
-    redacted = {id_ for batch in batches for id_ in redaction.redacted_ids(batch)}
-    redacted |= {*redaction.pending_ids(project.ledger)}
-    elsewhere = {id_ for link in every.links.values() for id_ in redaction.redacted_ids(link.batch)}
+    redacted = {id_ for batch in batches for id_ in redaction.read_redacted_ids(batch)}
+    redacted |= {*redaction.read_pending_ids(project.ledger)}
+    elsewhere = {id_ for link in every.links.values() for id_ in redaction.read_redacted_ids(link.batch)}
     erased = [(seq, id_) for batch in batches for seq, id_ in redaction.find_erased(batch) if id_ not in redacted]
     if problems := redaction.find_unexplained(erased, elsewhere):
         raise errors.DamagedLedgerError(problems[:1], "give another copy")
@@ -345,7 +345,7 @@ def _find_seeds(
 
 def _redact(project: Project, every: Histories) -> int:
     """Erase here the texts that were redacted in another history; return of how many events."""
-    ids = {id_ for link in every.links.values() for id_ in redaction.redacted_ids(link.batch)}
+    ids = {id_ for link in every.links.values() for id_ in redaction.read_redacted_ids(link.batch)}
     if not ids:
         return 0
     batches = decode(open_log(project).read())
@@ -400,7 +400,7 @@ def add_source(project: Project, source: str, histories: Histories) -> None:
             path = _find_file(source)
             with disk.hold_open(path) as fd:
                 check_format(fd, path)
-                proven = histories.add_file(fd, os.fstat(fd).st_size, redaction.pending_ids(path.parent))
+                proven = histories.add_file(fd, os.fstat(fd).st_size, redaction.read_pending_ids(path.parent))
     except (errors.CannotWriteError, *git.FAILURES) as error:
         why = git.no_commit(error) if source.startswith(_GIT) else f"cannot be read: {disk.reason(error)}"
         raise errors.BadInputError(what, why, _HINT) from error

@@ -22,7 +22,7 @@ from tallybook.ledger.codec import FREE_FIELDS, decode, encode
 from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.errors import BadInputError, LockHeldError, MissingLinesError, TallybookError
 from tallybook.ledger.events import KIND_OF, BookRules
-from tallybook.ledger.line import LOG_NAME, START, WRITER, RawBatch, chained_bytes
+from tallybook.ledger.line import LOG_NAME, START, WRITER, RawBatch, join_chained_bytes
 from tallybook.ledger.sharing import book, replica
 from tallybook.ledger.sharing import engine as engines
 from tallybook.ledger.sharing.engine import Engine
@@ -266,7 +266,9 @@ def verify(project: Project, engine: Engine, without: str = "") -> tuple[BookChe
     copy = list(SharedLog(project.ledger).copy.read())
     pairs = list(zip(counted.batches, copy, strict=False))
     # A text that was redacted on one side is no other history: the chain covers its sum and not the text.
-    differs = next((own.first for own, other in pairs if chained_bytes(own.lines) != chained_bytes(other.lines)), 0)
+    differs = next(
+        (own.first for own, other in pairs if join_chained_bytes(own.lines) != join_chained_bytes(other.lines)), 0
+    )
     why = "is not what its runs make, which every machine reads in its place"
     false = [book.SkippedRun(f"segment {number}", "", why) for number in engine.false_segments()]
     unknown = len(runs) - [run.place for run in runs].index(counted.newer.place) if counted.newer else 0
@@ -420,7 +422,7 @@ def examine(project: Project, part: Membership) -> dict[str, Any]:
         "warnings": (),
         "notes": (),
         "read_only": engines.READER if part.read_only else _read_only(project),
-        "set_aside": list(_aside_copies(log)),
+        "set_aside": list(_find_aside_copies(log)),
         "moved": None,
     }
     try:
@@ -442,7 +444,7 @@ def _read_only(project: Project) -> str:
     return next((text.partition(engines.READ_ONLY)[2] for text in problems if engines.READ_ONLY in text), "")
 
 
-def _aside_copies(log: SharedLog) -> Iterator[dict[str, Any]]:
+def _find_aside_copies(log: SharedLog) -> Iterator[dict[str, Any]]:
     """Yield copies that were set aside, those that another history replaced until what they alone have came in.
 
     Each with its folder, whether every byte of it verifies, its last whole event, None where even that cannot be read,
@@ -532,7 +534,7 @@ def result_lines(result: syncing.SyncResult, *, read_only: bool = False) -> list
     return [*lines, f"Book at event {result.end[0]}: {taken} of others taken in; {published}"]
 
 
-def rejoined_lines(done: Mapping[str, Any]) -> list[str]:
+def describe_rejoin(done: Mapping[str, Any]) -> list[str]:
     """Return what taking another history did, for people."""
     lines = [f"published again: {row['summary']}" for row in done["landed"]]
     if done["kept"] != done["copy"]:
@@ -549,7 +551,7 @@ def change_lines(project: Project, before: int, after: int) -> list[str]:
     """Return what changed in the playbook between two own events in the words of `diff`, a line for each change."""
     from tallybook.projections.surfaces.history import stories
 
-    changes = renaming_lines(project, before, after)
+    changes = describe_renamings(project, before, after)
     for sign, text in stories.compare(project, str(before), str(after)).lines():
         if sign:
             changes.append(f"{sign} {text}")
@@ -567,7 +569,7 @@ def change_lines(project: Project, before: int, after: int) -> list[str]:
     return changes
 
 
-def renaming_lines(project: Project, before: int, after: int) -> list[str]:
+def describe_renamings(project: Project, before: int, after: int) -> list[str]:
     """Return which entries have another name in the book, as syncs between two own events brought it."""
     renamed = find_renamed(open_own_log(project), before, after)
     # An entry that was joined to another has that one's name.

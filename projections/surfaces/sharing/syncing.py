@@ -35,7 +35,7 @@ from tallybook.ledger.sharing.engine import Engine
 from tallybook.ledger.sharing.landing import Landed, LandedEvent, land
 from tallybook.ledger.sharing.replica import Current, Replica
 from tallybook.ledger.storage.head import ledger_id
-from tallybook.ledger.storage.redaction import redacted_ids
+from tallybook.ledger.storage.redaction import read_redacted_ids
 from tallybook.projections.history.event_rows import summary
 from tallybook.projections.surfaces.history.shared_log import SHARED_KINDS, SharedLog
 from tallybook.projections.surfaces.hooks import sync_results
@@ -395,7 +395,7 @@ class Sync:
     def _find_redacted(self, batches: Iterable[RawBatch]) -> Iterator[str]:
         find_returning = redact.make_returning_finder(self.project)
         for batch in batches:
-            yield from redacted_ids(batch)
+            yield from read_redacted_ids(batch)
             yield from find_returning(batch)
 
     def _give_back(self) -> bool:

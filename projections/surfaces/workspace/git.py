@@ -184,7 +184,7 @@ def ledger_of(blob: str, project: Project) -> Iterator[Copy]:
         file.write(ask(project.root, "cat-file", "blob", blob, limit_s=_COPY_TIMEOUT_S))
         file.flush()
         check_format(file.fileno(), project.ledger / LOG_NAME)
-        yield Copy(file.fileno(), os.fstat(file.fileno()).st_size, redaction.pending_ids(project.ledger))
+        yield Copy(file.fileno(), os.fstat(file.fileno()).st_size, redaction.read_pending_ids(project.ledger))
 
 
 def _find_log(project: Project) -> tuple[str, str]:

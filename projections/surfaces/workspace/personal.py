@@ -140,7 +140,7 @@ class DamagedPlaybookError(errors.TallybookError):
 
 
 @contextmanager
-def named_damage(mine: Project) -> Iterator[None]:
+def name_damage(mine: Project) -> Iterator[None]:
     """Name the person's own playbook in an error about its ledger, which would seem to be about the project's."""
     try:
         yield

@@ -172,7 +172,7 @@ class NoProjectError(BadInputError):
         super().__init__(folder, f"{kind} is not a project", hint)
 
 
-def shared_kind(folder: StrPath) -> str:
+def describe_shared_folder(folder: StrPath) -> str:
     """Return what a folder is that all projects lie in, the root folder or the home folder; empty for another.
 
     Programs start there that were started in no project: a server of a desktop application runs in the root folder.
@@ -215,7 +215,7 @@ def locate(given: StrPath | None = None, here: str | None = None) -> tuple[str, 
     if given:
         return start, start
     root = project_around(start) or (start if named else nearest_project(start))
-    if kind := shared_kind(root):
+    if kind := describe_shared_folder(root):
         raise NoProjectError(root, kind)
     return root, start
 

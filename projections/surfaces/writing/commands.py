@@ -147,7 +147,7 @@ def rate(  # noqa: PLR0913 - the parts of a delivery
     names = (names,) if isinstance(names, str) else tuple(names)
     rating = rating.lower() if rating.lower() in RATINGS else rating
     for name in names:
-        if (fault := update.rating_fault({"name": name, "rating": rating})) is not None:
+        if (fault := update.find_rating_fault({"name": name, "rating": rating})) is not None:
             raise BadInputError("rating", fault, "nothing was recorded")
     if rating not in RATINGS:
         raise BadInputError("rating", f"{rating!r} is not a rating", "use helpful, harmful or neutral")

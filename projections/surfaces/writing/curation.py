@@ -122,7 +122,7 @@ def undo(project: Project, target: str | None, session: str | None, reason: str,
     check_reason(reason)
     mine = None if session is None else personal.find(project)
     if session is not None and mine is not None:
-        with personal.named_damage(mine):
+        with personal.name_damage(mine):
             own = set(find_session_spans(reading.open_log(mine), session))
             found = own.union(find_session_spans(reading.open_log(project), session))
             # The only session with this beginning that the person's own playbook has.
@@ -473,7 +473,7 @@ def make_or_propose(project: Project, wish: Curation, by: Mapping[str, str]) -> 
     is_agents = find_agent() is not None
     if is_agents and wish.verb in PERSONS_ONLY:
         cause, what = "only a person may", "is a person's"
-    elif is_agents and wish.verb in OF_PROTECTED and _protected_names(project, names):
+    elif is_agents and wish.verb in OF_PROTECTED and _find_protected_names(project, names):
         cause, what = "protected", "names a protected entry"
     else:
         return curate(project, wish, by), None
@@ -512,7 +512,7 @@ def propose_redaction(project: Project, target: RedactionTarget, reason: str, by
 
     found = redact.find_text(project, target).events
     events_with_text = (record.event for record in found if isinstance(record.event, events.TEXT_GIVERS))
-    names = _protected_names(project, [event.name for event in events_with_text])
+    names = _find_protected_names(project, [event.name for event in events_with_text])
     if not names:
         return
     redact.check_reason(project, target, reason, by)
@@ -527,7 +527,7 @@ def propose_redaction(project: Project, target: RedactionTarget, reason: str, by
     raise ProposedError(f"{what}, so inside an agent it was only proposed; {hint}")
 
 
-def _protected_names(project: Project, names: Sequence[str]) -> list[str]:
+def _find_protected_names(project: Project, names: Sequence[str]) -> list[str]:
     """Return which of these entries, or of those that they were merged into, are protected."""
     state = reading.current(reading.open_log(project))
     present = dict.fromkeys(state.merged.get(name, name) for name in names)

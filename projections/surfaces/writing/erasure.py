@@ -366,7 +366,7 @@ def finish(project: Project, log: JsonlLog) -> RedactionResult:
     try:
         _note_in_copies(log.folder, pending)
         with log.transaction() as tx:
-            redacted = {id_ for batch in tx.read() for id_ in redaction.redacted_ids(batch)}
+            redacted = {id_ for batch in tx.read() for id_ in redaction.read_redacted_ids(batch)}
             drafts = [codec.encode(EventRedacted(id_, pending.reason)) for id_ in pending.ids if id_ not in redacted]
             if drafts:
                 tx.append(drafts, pending.by)
@@ -416,7 +416,7 @@ def _erase_in_copies(ledger: Path, pending: PendingRedaction) -> list[str]:
     for folder in folders:
         copy = JsonlLog(folder)
         try:
-            redaction.erase(copy.path, copy.read(), redaction.pending_ids(folder).union(pending.ids))
+            redaction.erase(copy.path, copy.read(), redaction.read_pending_ids(folder).union(pending.ids))
         except errors.DamagedLedgerError:
             # One that was set aside: its bytes prove nothing, and are searched like those of any file.
             overwrite(copy.path, TextSearch(pending.texts))

@@ -112,7 +112,7 @@ def write(project: Project, mine: Project, request: Request) -> Write:
 
     @cache
     def read_used_names(owner: Project) -> set[str]:
-        with personal.named_damage(owner) if owner is mine else nullcontext():
+        with personal.name_damage(owner) if owner is mine else nullcontext():
             return Opened(owner).playbook().used
 
     def is_mine(name: str) -> bool:
@@ -126,7 +126,7 @@ def write(project: Project, mine: Project, request: Request) -> Write:
         return write_both(project, mine, theirs, own)
     if own is None:
         return recording.write(project, [request])
-    with personal.named_damage(mine):
+    with personal.name_damage(mine):
         done = recording.write(mine, [own])
     done.outcomes = (recording.Outcome(mine=done.outcomes[0]),)
     return done
@@ -170,7 +170,7 @@ def merge_playbooks(project: Project, playbook: Playbook) -> Playbook:
     mine = personal.find(project)
     if mine is None:
         return playbook
-    with personal.named_damage(mine):
+    with personal.name_damage(mine):
         own = Opened(mine).playbook()
     texts = {entry.text for entry in playbook.entries.values()}
     # A name that the project has means the project's entry.

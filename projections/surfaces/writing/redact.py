@@ -16,12 +16,12 @@ import attrs
 from tallybook.ledger import codec, errors
 from tallybook.ledger.decisions.update import text_fault
 from tallybook.ledger.events import Event, LogRecovered, RedactionLinked
-from tallybook.ledger.line import FREE_MARK, KNOWN_RATERS, SEAL, RawBatch, chained_bytes, first_seq
+from tallybook.ledger.line import FREE_MARK, KNOWN_RATERS, SEAL, RawBatch, first_seq, join_chained_bytes
 from tallybook.ledger.log import JsonlLog, Transaction
 from tallybook.ledger.playbook_constants import REDACTED
 from tallybook.ledger.records import EventRecord
 from tallybook.ledger.sharing.landing import SHARED, redaction_links
-from tallybook.ledger.sharing.numbers import BOOK, shared_number
+from tallybook.ledger.sharing.numbers import BOOK, format_shared_number
 from tallybook.ledger.storage import disk, redacted_digests, redaction
 from tallybook.ledger.storage.redacted_digests import MIN_TEXT_CHARS
 from tallybook.ledger.storage.redaction import NOTHING_PENDING
@@ -322,7 +322,7 @@ def _search_all(
     copied, _ = _search(log, _read_copies(erasure.list_copies(log.folder)), texts, None)
     shown = {event.id for event in events}
     # A number of a copy is one of the book.
-    others = (attrs.evolve(copy, seq=shared_number(BOOK + copy.seq)) for copy in copied if copy.id not in shown)
+    others = (attrs.evolve(copy, seq=format_shared_number(BOOK + copy.seq)) for copy in copied if copy.id not in shown)
     return (*events, *others), bodies
 
 
@@ -335,10 +335,10 @@ def _search(
     bodies: list[int] = []
     for raw in batches:
         # Line by line only where it matters: most batches do not hold the text.
-        unredactable = chained_bytes(raw.lines)
+        unredactable = join_chained_bytes(raw.lines)
         if wanted.is_in_values(unredactable):
             lines = filter(wanted.is_in_values, unredactable.split(b"\n"))
-            bodies += [shared_number(first_seq(line)) for line in lines]
+            bodies += [format_shared_number(first_seq(line)) for line in lines]
         # Other events neither have free text nor seal bytes that may be text.
         if FREE_MARK in raw.data or SEAL in raw.data:
             events += [
