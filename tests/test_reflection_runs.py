@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 import json
 import os
@@ -18,9 +18,10 @@ from typing import Any
 
 import pytest
 
+from helpers.agent_sessions import CODEX, COMPACTED, COPILOT, GEMINI, LAST, SESSIONS, RecordedSession
 from helpers.commands import ROOT
-from helpers.events import give
-from helpers.hook_calls import call, events
+from helpers.events import HUMAN, give, injected
+from helpers.hook_calls import call, events, here
 from helpers.transcripts import COMMAND, RECORDED, Client, Script, answer, asked_for, choose, kept, run, said
 from tallybook import compat
 from tallybook.ledger.codec import decode
@@ -29,17 +30,21 @@ from tallybook.ledger.events import (
     PointCited,
     PointRated,
     ReflectionCompleted,
+    ReflectionFailed,
     ReflectionRequested,
     TranscriptRead,
 )
 from tallybook.ledger.storage import disk
+from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.hooks import handler
 from tallybook.projections.surfaces.reflection import worker
 from tallybook.projections.surfaces.reflection.raters import RaterError
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.workspace.settings import Settings
 from tallybook.projections.surfaces.writing import commands, record
+from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 TEXT = answer("Run the tests first.", kpt_001="helpful")
 NOTHING = answer()
@@ -173,7 +178,7 @@ HOUR_S = 3600
 
 
 @pytest.fixture
-def here(project: Path) -> Project:
+def begun(project: Path) -> Project:
     """Return a project with an entry."""
     made = Project(project)
     commands.add(made, "Use type hints", {"rater": "human"})
@@ -187,9 +192,10 @@ def session(project: Project, name: str) -> Script:
     return script.user("Fix it").agent("Done as [kpt_001] says.")
 
 
-def kill(script: Script) -> None:
-    """Leave a session as one whose client was killed an hour ago."""
-    os.utime(script.path, (time() - HOUR_S, time() - HOUR_S))
+def kill(*paths: Path) -> None:
+    """Leave transcripts as those of a session whose client was killed an hour ago."""
+    for path in paths:
+        os.utime(path, (time() - HOUR_S, time() - HOUR_S))
 
 
 def requested(project: Project) -> dict[str | None, ReflectionRequested]:
@@ -204,37 +210,37 @@ def test_late_lines_of_a_session_without_a_playbook_are_found(project: Path) -> 
     script = Script(kept(project) / "s1.jsonl", "s1").user("Fix it").agent("Done.")
     size = script.path.stat().st_size
     record.write(place, [worker.reflection_request("s1", size, "SessionEnd", str(script.path), "tallybook")])
-    kill(script)
+    kill(script.path)
     assert {} == worker.find_longer(place, worker.load_reflections(place))
-    kill(script.agent("And late."))
+    kill(script.agent("And late.").path)
     assert {"s1"} == worker.find_longer(place, worker.load_reflections(place)).keys()
 
 
 @pytest.mark.parametrize("event", ["SessionStart", "SessionEnd"])
-def test_a_killed_session_becomes_pending_by_a_later_hook(here: Project, event: str) -> None:
+def test_a_killed_session_becomes_pending_by_a_later_hook(begun: Project, event: str) -> None:
     """Also where a worker had found nothing to do shortly before; it is read, and asked for once."""
-    first = session(here, "s0")
+    first = session(begun, "s0")
     hook("SessionEnd", first, reason="logout")
-    wait_until(lambda: "s0" in requested(here) and handler.is_settled(here, "none"))
-    killed = session(here, "s1")
-    kill(killed)
-    later = session(here, "s2")
+    wait_until(lambda: "s0" in requested(begun) and handler.is_settled(begun, "none"))
+    killed = session(begun, "s1")
+    kill(killed.path)
+    later = session(begun, "s2")
     if event == "SessionEnd":
         hook(event, later, reason="logout")
-    wait_until(lambda: "s1" in requested(here))
-    asked = requested(here)["s1"]
+    wait_until(lambda: "s1" in requested(begun))
+    asked = requested(begun)["s1"]
     assert (killed.path.stat().st_size, str(killed.path)) == (asked.end, asked.transcript)
-    wait_until(lambda: asked.end in [read.seen for read in events(here, TranscriptRead)][1:])
+    wait_until(lambda: asked.end in [read.seen for read in events(begun, TranscriptRead)][1:])
 
 
-def test_a_session_that_goes_on_is_left_alone(here: Project) -> None:
+def test_a_session_that_goes_on_is_left_alone(begun: Project) -> None:
     """As are one that has no transcript yet, one that the ledger does not know, and one that is long over."""
-    session(here, "live")
-    hook("SessionStart", Script(kept(here.root) / "new.jsonl", "new"), source="startup")
-    kill(Script(kept(here.root) / "unknown.jsonl", "unknown").user("Hello"))
+    session(begun, "live")
+    hook("SessionStart", Script(kept(begun.root) / "new.jsonl", "new"), source="startup")
+    kill(Script(kept(begun.root) / "unknown.jsonl", "unknown").user("Hello").path)
     assert 0 == run_here(["reflect"])
-    assert {} == requested(here)
-    assert not handler.is_settled(here, "none")
+    assert {} == requested(begun)
+    assert not handler.is_settled(begun, "none")
 
 
 SESSION = "77b0c1d2"
@@ -364,3 +370,195 @@ def test_a_transcript_of_50_mb_is_worked_off_in_little_memory(chosen: Project, c
     assert len(found) == len(client.asked)
     # A session has one vote, however many pieces it is judged in.
     assert 1 == json.loads((chosen.playbook).read_bytes())["key_points"][0]["helpful"]
+
+
+# Reflection on sessions of Codex, Gemini and Copilot, from the hook to the ledger, and which sessions are read.
+
+
+__all__ = ["here"]
+
+EACH = pytest.mark.parametrize("recorded", SESSIONS.values(), ids=SESSIONS)
+CLAUDE = worker.Plan(Settings(rater="claude", tokens_per_day=10**9))
+HELPFUL = answer(kpt_001="helpful")
+
+
+@pytest.fixture
+def place(project: Path, client: Client) -> Project:
+    """Return a project with two entries, and a rater that finds one helpful."""
+    made = Project(project)
+    for text in ("Use type hints", "Run the tests first"):
+        commands.add(made, text, HUMAN)
+    client.plans(HELPFUL)
+    return made
+
+
+def stop(recorded: RecordedSession, path: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the payload of the agent's stop, as it was seen, and the variables that it sets."""
+    common = {"session_id": recorded.session, "transcript_path": str(path), "stop_hook_active": False}
+    if recorded.agent == "codex":
+        return {**common, "hook_event_name": "Stop", "turn_id": "t1", "last_assistant_message": LAST}, {}
+    stamped = {**common, "timestamp": "2026-11-23T12:46:30.000Z"}
+    if recorded.agent == "gemini":
+        whole = f"I look first, as [kpt_001] says.\n{LAST}"
+        payload = {**stamped, "hook_event_name": "AfterAgent", "prompt": "Now the second", "prompt_response": whole}
+        return payload, {"GEMINI_SESSION_ID": recorded.session}
+    return {**stamped, "hook_event_name": "Stop", "stop_reason": "end_turn"}, {"COPILOT_CLI": "1"}
+
+
+def call_with(payload: Mapping[str, Any], environment: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let an agent call the hook, with variables of its environment."""
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert "" == call(payload)
+    for name in environment:
+        monkeypatch.delenv(name)
+
+
+def inject(place: Project, session: str) -> None:
+    """Record that a session was given the playbook, as a call_with does, or as a ledger that came with a clone says."""
+    by = {"rater": "tallybook", "session": session}
+    record.write(place, [Request(PlainEvents((injected(("kpt_001", "kpt_002"), 0),)), by)])
+
+
+def sent(asked: Mapping[str, str]) -> str:
+    """Return the transcript in a prompt."""
+    return asked["prompt"].partition("<transcript>\n")[2].partition("\n</transcript>")[0]
+
+
+@EACH
+def test_a_session_is_reflected_on_once(
+    place: Project, recorded: RecordedSession, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stop cites and requests, the rater reads all of it but the program's texts, and nothing counts twice."""
+    path = recorded.put(place.root)
+    give(place, recorded.session, "kpt_001", "kpt_002")
+    for _ in range(2):
+        call_with(*stop(recorded, path), monkeypatch)
+        assert worker.DONE == worker.work(place, CLAUDE)
+    assert recorded.cited == len(events(place, PointCited)) - (recorded is COMPACTED)
+    assert (1, 1) == (len(events(place, ReflectionCompleted)), len(events(place, PointRated)))
+    (asked,) = client.asked
+    assert "\n".join(turn for turns in recorded.turns.values() for turn in turns) == sent(asked)
+    assert "AKIAIOSFODNN7EXAMPLE" not in asked["prompt"]
+    assert path.stat().st_size == events(place, TranscriptRead)[-1].seen
+
+
+MORE = {
+    CODEX: {
+        "type": "response_item",
+        "payload": {"type": "message", "id": "m1", "role": "user", "content": [{"type": "input_text", "text": "More"}]},
+    },
+    COPILOT: {"type": "user.message", "id": "m1", "data": {"content": "More"}},
+}
+"""Agents that copy a session when it is forked → one more line."""
+
+
+@pytest.mark.parametrize("recorded", MORE, ids=["Codex", "Copilot"])
+def test_a_fork_that_copies_its_session_is_read_from_where_it_differs(
+    place: Project, recorded: RecordedSession, client: Client
+) -> None:
+    """The lines of the copy are known by their ids, in another file and under another session."""
+    path = recorded.put(place.root)
+    fork = Path(str(path).replace(recorded.session, "f0f0f0f0-0000-4000-8000-000000000000"))
+    fork.parent.mkdir(exist_ok=True)
+    fork.write_bytes(path.read_bytes() + json.dumps(MORE[recorded]).encode() + b"\n")
+    for transcript, session in ((path, recorded.session), (fork, "f0")):
+        request = worker.reflection_request(session, transcript.stat().st_size, "Stop", str(transcript), "tallybook")
+        record.write(place, [request])
+        assert worker.DONE == worker.work(place, CLAUDE)
+    assert ["\n".join(turn for turns in recorded.turns.values() for turn in turns), "User: More"] == list(
+        map(sent, client.asked)
+    )
+
+
+def test_a_subagent_of_codex_requests_no_reflection(here: Project) -> None:
+    """Its events name its own transcript, which would take the place of its session's."""
+    path = CODEX.put(here.root)
+    payload = {"hook_event_name": "PreCompact", "turn_id": "t1", "transcript_path": str(path)}
+    call({**payload, "agent_id": "a1"}, CODEX.session)
+    assert [] == events(here, ReflectionRequested)
+    call(payload, CODEX.session)
+    assert 1 == len(events(here, ReflectionRequested))
+
+
+def test_a_subagent_of_copilot_belongs_to_its_session(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It gives its own id for a session's, so its stop requests nothing, and what it cites is its session's."""
+    payload, environment = stop(COPILOT, COPILOT.put(here.root))
+    give(here, COPILOT.session, "kpt_002")
+    own = {**payload, "session_id": "a1", "agent_id": "a1", "parent_agent_id": COPILOT.session}
+    tool = {"hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_input": {"command": "echo [kpt_002]"}}
+    call_with(own, environment, monkeypatch)
+    call_with({**own, **tool}, environment, monkeypatch)
+    rows = [row for batch in decode(open_log(here).read()) for row in batch.records]
+    cited = [(row.by.session, row.by.agent) for row in rows if isinstance(row.event, PointCited)]
+    assert ([(COPILOT.session, "a1")], []) == (cited, events(here, ReflectionRequested))
+
+
+@EACH
+def test_a_killed_session_is_found(place: Project, recorded: RecordedSession) -> None:
+    """By its id, in the folder of its agent, once nothing was written to it for a while."""
+    path = recorded.put(place.root)
+    inject(place, recorded.session)
+    assert 0 == run_here(["reflect"])
+    assert {} == requested(place)
+    kill(path, *map(Path, Path(table.transcripts_folder(recorded.agent)).rglob("*.jsonl")))
+    assert 0 == run_here(["reflect"])
+    assert {recorded.session: str(path)} == {name: asked.transcript for name, asked in requested(place).items()}
+    assert recorded.cited == len(events(place, PointCited))
+
+
+@EACH
+def test_a_killed_session_of_another_project_is_not_read(
+    place: Project, recorded: RecordedSession, client: Client
+) -> None:
+    """A ledger that came with a clone may hold the ids of any sessions."""
+    recorded.put(place.root.parent / "another shop")
+    kill(*Path(table.transcripts_folder(recorded.agent)).rglob("*.jsonl"))
+    inject(place, recorded.session)
+    assert worker.DONE == worker.work(place, CLAUDE)
+    assert ({}, []) == (requested(place), client.asked)
+
+
+@pytest.mark.parametrize(
+    ("agent", "name"),
+    [
+        ("codex", "2026/11/23/notes.jsonl"),
+        ("codex", "../auth.json"),
+        ("gemini", "shop/logs.json"),
+        ("gemini", "shop/shell_history"),
+        ("copilot", "s1/plan.md"),
+        ("copilot", "../config.json"),
+    ],
+)
+def test_a_ledger_names_no_other_file_of_an_agent(place: Project, agent: str, name: str, client: Client) -> None:
+    """In an agent's folder only its transcripts are read, because a ledger may have come with a clone."""
+    path = Path(table.transcripts_folder(agent)) / name
+    path.parent.resolve().mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text('{"type": "user", "message": {"content": "my secret"}}\n', encoding="utf-8")
+    record.write(place, [worker.reflection_request("s1", 10, "SessionEnd", str(path), "tallybook")])
+    assert worker.DONE == worker.work(place, CLAUDE)
+    (failed,) = events(place, ReflectionFailed)
+    assert ([], "outside") == (client.asked, failed.cause)
+    assert "lies outside the agents' folders; `tallybook reflect --from`" in failed.reason
+
+
+@pytest.mark.parametrize(
+    ("recorded", "folders"),
+    [
+        (CODEX, ("sessions", "sessions/2026", "sessions/2026/11/23")),
+        (GEMINI, ("tmp/shop", "tmp/shop/chats")),
+        (COPILOT, ("session-state", f"session-state/{COPILOT.session}")),
+    ],
+    ids=["Codex", "Gemini", "Copilot"],
+)
+def test_old_transcripts_of_each_agent_are_taken_from_a_folder(
+    place: Project, recorded: RecordedSession, folders: tuple[str, ...], client: Client
+) -> None:
+    """Of every depth of the agent's folders, subagents with their session, and only once."""
+    recorded.put(place.root)
+    home = Path(table.transcripts_folder(recorded.agent)).parent
+    for folder in folders:
+        assert 0 == run_here(["reflect", "--rater", "claude", "--from", str(home / folder), "--yes"])
+    assert {recorded.session} == set(requested(place))
+    assert (1, 1) == (len(client.asked), len(events(place, ReflectionCompleted)))
