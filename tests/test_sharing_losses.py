@@ -237,15 +237,16 @@ def test_what_to_type_where_another_ledger_is_in_the_place_of_a_shared_one(duo: 
 
 @pytest.mark.parametrize("team", ["git"], indirect=True)
 def test_an_address_that_cannot_be_reached_shares_nothing(duo: Team) -> None:
-    """`share` says so, and what to do; `sync` in a project that shares says that its events wait."""
+    """`share` and `sync` say so, and what to do, and that events wait."""
     duo.run("cleo", "add", "Name things well")
     words = ("share", "git", "file:///nowhere/remote.git", "--book", "main", "--yes")
+    hint = "check the address and the network, and run it again; events wait in the own ledger"
     refused = duo.run("cleo", *words, code=4).err
     assert "cannot be reached" in refused
-    assert refused.endswith("; nothing is shared; check the address and the network, and run it again\n")
+    assert refused.endswith(f"; {hint}\n")
     assert "shares no book" in duo.run("cleo", "share", "status", code=1).err
     Path(duo.address).rename(duo.folder / "away.git")
-    assert "events wait in the own ledger; run `tallybook sync` later" in duo.run("anna", "sync", code=4).err
+    assert hint in duo.run("anna", "sync", code=4).err
 
 
 def test_a_sync_that_waited_for_another_one_keeps_the_copy(duo: Team, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,7 +110,6 @@ class Store(ABC):
         """Close connections, and remove temporary files."""
 
 
-WAIT: Final = "events wait in the own ledger; run `tallybook sync` later"
 READ_ONLY: Final = "is read-only here: "
 """What stands in a message before the reason for which an engine lets this user read, not write."""
 
@@ -142,7 +141,7 @@ class UnreachableError(EngineError):
     """The engine does not answer, or does not let this user read."""
 
     words = "cannot be reached: "
-    default_hint = WAIT
+    default_hint = "check the address and the network, and run it again; events wait in the own ledger"
 
 
 class ReadOnlyError(EngineError):

@@ -13,7 +13,7 @@ import click
 
 from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, BadInputError, CannotWriteError, TallybookError
 from tallybook.ledger.sharing import replica
-from tallybook.ledger.sharing.engine import WAIT, Engine, UnreachableError
+from tallybook.ledger.sharing.engine import Engine, UnreachableError
 from tallybook.projections.surfaces.cli.parameters import Number, Verb
 from tallybook.projections.surfaces.console.output import (
     can_ask,
@@ -68,14 +68,7 @@ def share(project: Project, /, *, action: str, address: str | None, as_json: boo
         flag = {"name": "book", "label": "as"}.get(option, option.replace("_", "-"))
         raise BadInputError(f"--{flag}", f"is not for `share {action}`", "leave it out; nothing was changed")
     if action in membership.ENGINES:
-        try:
-            return _join(project, action, address, options, as_json=as_json)
-        except UnreachableError as error:
-            if error.hint != WAIT or membership.load(project) is not None:
-                raise
-            # Before anything is shared no event waits for a later sync.
-            hint = "nothing is shared; check the address and the network, and run it again"
-            raise UnreachableError(error.address, error.why, hint) from error
+        return _join(project, action, address, options, as_json=as_json)
     if action == "publish":
         options["event"] = address
     elif address is not None:

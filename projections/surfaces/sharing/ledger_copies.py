@@ -203,12 +203,11 @@ class ImportedLedger:
     """What bringing a ledger together with another did: what other histories brought, and what became of its own.
 
     Attributes:
-        batches: What is appended, in order.
         added: Names of the new entries.
         joined: Name there → the entry here with the same text.
         renamed: Name there → its name here, which differs.
         ratings: How many ratings count.
-        undos: How many events undo others.
+        batches: What is appended, in order.
         known: How many batches this ledger has already.
         ignored: What has no effect, with the name that it has there, and why.
         masked: How many texts had a secret in them.
@@ -216,16 +215,16 @@ class ImportedLedger:
         unproven: How many lines of both were left out, because no chain proves them.
         repaired: Up to which event the project's own log was put together again; None where it was whole.
         aside: What was set aside: the damaged log, a ``playbook.json`` of another history.
-        lost: As in `Repair`.
+        lost: The last acknowledged event that no copy has; 0 where one has it.
+        undos: How many events undo others.
         tracked: The log file, where it was put together again and git tracks it; None elsewhere.
     """
 
-    batches: list[RawBatch] = attrs.field(factory=list)
     added: list[str] = attrs.field(factory=list)
     joined: dict[str, str] = attrs.field(factory=dict)
     renamed: dict[str, str] = attrs.field(factory=dict)
     ratings: int = 0
-    undos: int = 0
+    batches: list[RawBatch] = attrs.field(factory=list)
     known: int = 0
     ignored: list[dict[str, str]] = attrs.field(factory=list)
     masked: int = 0
@@ -234,6 +233,7 @@ class ImportedLedger:
     repaired: int | None = None
     aside: list[str] = attrs.field(factory=list)
     lost: int = 0
+    undos: int = 0
     tracked: Path | None = None
 
     def ignore(self, event: Any, reason: str) -> None:
@@ -435,15 +435,10 @@ def print_imported(done: ImportedLedger, source: str, *, as_json: bool, dry_run:
         dry_run: Whether nothing was recorded.
     """
     note(*_notes(done))
-    is_recorded = done.batches and not dry_run
-    names = ("added", "joined", "renamed", "ratings", "batches", "known", "ignored", "masked", "redacted", "unproven")
-    value = {
-        "seq_from": done.batches[0].first if is_recorded else None,
-        "seq_to": last_shown(done.batches[-1]) if is_recorded else None,
-        **{name: getattr(done, name) for name in (*names, "repaired", "aside", "lost")},
-        "batches": len(done.batches),
-        "dry_run": dry_run,
-    }
+    fields = attrs.asdict(done, recurse=False, filter=lambda field, _: field.name not in {"undos", "tracked"})
+    value = {"seq_from": None, "seq_to": None, **fields, "batches": len(done.batches), "dry_run": dry_run}
+    if done.batches and not dry_run:
+        value |= {"seq_from": done.batches[0].first, "seq_to": last_shown(done.batches[-1])}
     reply(value, _lines(done, value, source), as_json=as_json)
 
 
