@@ -57,13 +57,13 @@ def test_a_run_that_does_not_count_is_listed_and_repaired(duo: Team) -> None:
     duo.sync("ben", "anna")
     assert ("Run the tests first", 2, 0) == duo.entries("anna")["kpt_001"]
     assert duo.entries("anna") == duo.entries("ben")
-    assert "nothing to repair" in duo.run("ben", "share", "repair", "--yes").out
+    assert "left out: 0 runs" in duo.run("ben", "share", "repair", "--yes").out
 
 
 def test_a_machine_that_does_not_know_the_rules_stops_there(duo: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes in what was before them, appends nothing, and says that it must be upgraded; then it goes on."""
     duo.run("anna", "rate", "kpt_001", "helpful")
-    assert "already" in duo.run("anna", "share", "upgrade", "--yes").out
+    assert "rules 1, before 1;" in duo.run("anna", "share", "upgrade", "--yes").out
     with monkeypatch.context() as later:
         later.setattr(book, "NEWEST", 2)
         assert "rules 2" in duo.run("anna", "share", "upgrade", "--yes").out

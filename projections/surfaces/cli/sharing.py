@@ -316,14 +316,10 @@ def _repair(project: Project, options: Mapping[str, Any], as_json: bool) -> Answ
     syncing.drop_skipped(project)
     if left:
         note(left)
-    runs, texts = len(check.skipped), len(check.redacted)
-    done = "every run counts; nothing to repair"
-    if runs or texts or without:
-        redacted = format_count(texts, "redacted batch", "redacted batches")
-        left = f"left out: {format_count(runs, 'run')} that did not count, texts of {redacted}"
-        done = f"stored anew with {format_count(check.events, 'event')}; {left}"
-    value = {"skipped": runs, "redacted": texts, "events": check.events}
-    return value, [f"{engine.address}: {done}"], 0
+    value = {"skipped": len(check.skipped), "redacted": len(check.redacted), "events": check.events}
+    runs = f"{format_count(value['skipped'], 'run')} that did not count"
+    texts = f"texts of {format_count(value['redacted'], 'redacted batch', 'redacted batches')}"
+    return value, [f"{engine.address}: {format_count(check.events, 'event')}; left out: {runs}, {texts}"], 0
 
 
 def _upgrade(project: Project, options: Mapping[str, Any], as_json: bool) -> Answer:  # noqa: FBT001 - as the table calls it
@@ -331,9 +327,7 @@ def _upgrade(project: Project, options: Mapping[str, Any], as_json: bool) -> Ans
         what = f"keeps machines with an older version out of the book {part.name} until they upgrade"
         _require_consent("upgrade", what, options, as_json=as_json)
         before, after = operations.upgrade(project, part, engine)
-    done = f"The book follows rules {after} from here on; machines with an older version must upgrade to go on"
-    if before == after:
-        done = f"The book follows rules {after} already, the newest that this version knows"
+    done = f"The book follows rules {after}, before {before}; machines with an older version must upgrade to go on"
     return {"before": before, "after": after}, [done], 0
 
 
@@ -353,9 +347,7 @@ def _turn_off(project: Project, *_options: Any) -> Answer:
         with suppress(CannotWriteError):
             stack.enter_context(replica.lock(project.ledger, _OFF_WAIT_MS) if was_shared else nullcontext())
         was_shared |= membership.forget(project)
-    done = "This project shares no book."
-    if was_shared:
-        done = "Sharing is off. The playbook keeps what it has; `tallybook share` turns it on again."
+    done = "Sharing is off. The playbook keeps what it has; `tallybook share` turns it on again."
     return {"shared": False, "was_shared": was_shared}, [done], 0
 
 
