@@ -366,7 +366,7 @@ def test_a_server_that_says_nothing_is_given_up_at_the_limit(
             "objects": f"s3://x?endpoint=http://{place}",
             "postgres": f"postgresql://{place}/x",
         }
-        part = Membership("", "", "", "main", engine, addresses[engine], "anna-1")
+        part = Membership("main", engine, addresses[engine], "anna-1")
         start = clock.elapsed_s()
         opened = membership.open_engine(part, tmp_path, limit_s=2)
         with closing(opened), pytest.raises(UnreachableError):

@@ -82,7 +82,7 @@ class SharedMachine:
 def make_part(project: Project, label: str, name: str = "demo") -> Membership:
     """Return a machine's part in a book in memory, which ends where its copy does."""
     end = Replica(project.ledger, read_current(project.ledger).copy).end()[:2]
-    return Membership("", "", "", name, "memory", "memory", label, end)
+    return Membership(name, "memory", "memory", label, end=end)
 
 
 def make_machines(folder: Path, *labels: str) -> tuple[SharedMachine, ...]:

@@ -164,9 +164,6 @@ def _membership(
     # The user comes first, because log and undo take that name alone for all machines of a person.
     label = options["label"] or f"{getpass.getuser()}-{platform.node()}"
     return Membership(
-        ledger="",
-        path="",
-        book="",
         name=name or click.prompt("Name of the book, the same on each machine"),
         engine=engine,
         address=address,

@@ -52,13 +52,13 @@ class Membership:
     """One project's part in one book.
 
     Attributes:
-        ledger: Id of the own ledger.
-        path: Real path of the ledger's folder.
-        book: Id of the book; empty until the first sync.
         name: Name of the book.
         engine: Name of the engine: git, objects, postgres.
         address: Address of the engine, without a password.
         writer: Label of this machine in the book.
+        ledger: Id of the own ledger.
+        path: Real path of the ledger's folder.
+        book: Id of the book; empty until the first sync.
         end: Event number and chain value of the replica's end at the last sync.
         unmasked: Digests of own texts that leave as they are, although a secret was found in them.
         before: The same before what was appended to it last, which a sync that was killed may not have done.
@@ -67,13 +67,13 @@ class Membership:
             profile; empty for the usual places of the engine.
     """
 
-    ledger: str
-    path: str
-    book: str
     name: str
     engine: str
     address: str
     writer: str
+    ledger: str = ""
+    path: str = ""
+    book: str = ""
     end: tuple[int, str] = (0, "")
     unmasked: tuple[str, ...] = ()
     login: str = ""
@@ -194,9 +194,8 @@ def require(project: Project) -> Membership:
     if membership is not None:
         return membership
     misfit = find_misfit(project)
-    if misfit is not None:
-        raise NotSharedError(f"{project.root}: shares nothing here; {misfit[0]}; run: {misfit[1]}")
-    raise NotSharedError(f"{project.root}: shares no book; see `tallybook share --help`")
+    why = "no book; see `tallybook share --help`" if misfit is None else f"nothing here; {misfit[0]}; run: {misfit[1]}"
+    raise NotSharedError(f"{project.root}: shares {why}")
 
 
 LIMIT_S: Final = 60.0

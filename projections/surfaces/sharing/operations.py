@@ -678,7 +678,7 @@ def store(project: Project, before: int | None = None, problems: Sequence[str] =
     """
     with sync_results.open_results(project) as results:
         changes: list[str] = []
-        events = [sync_results.last_event(results)] * 2
+        end = before or 0
         with suppress(MissingLinesError):
             for seq in _find_missed(project, results):
                 if before is None or seq <= before:
@@ -686,11 +686,10 @@ def store(project: Project, before: int | None = None, problems: Sequence[str] =
                     continue
                 # Those of this sync may have been told already, by a command that found them in the ledger.
                 changes += _changes(project, seq) if taken else []
-                events = [before, seq]
-            events = [before or 0, max(before or 0, events[1])]
+                end = seq
         if before is not None:
             is_seen = sys.stdout.isatty() and sys.stderr.isatty()
-            sync_results.add(results, events, changes, problems, shown=is_seen)
+            sync_results.add(results, (before, end), changes, problems, shown=is_seen)
 
 
 def _find_missed(project: Project, results: Sequence[dict[str, Any]]) -> list[int]:
