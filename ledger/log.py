@@ -230,7 +230,10 @@ class JsonlLog:
 
     def read_head(self) -> Head | None:
         """Return the head, None if there is none or it is torn."""
-        return heads.load(os.path.join(self.ledger_folder, "head"))
+        path = os.path.join(self.ledger_folder, "head")
+        with suppress(FileNotFoundError), open(disk.open_file(path, write=False), "rb", 0) as file:
+            return heads.read(file.fileno())
+        return None
 
     def read(self, after: Position = START) -> Iterator[RawBatch]:
         """Yield every batch after a position, each verified.

@@ -68,94 +68,11 @@ def test_an_event_is_recorded_although_the_file_cannot_be_rendered(
     assert ["a", "b"] == [kp["text"] for kp in read(here)["key_points"]]
 
 
-@pytest.fixture
-def locked_project(project: Path) -> Project:
-    """Return a project whose ledger holds one entry."""
-    locked_project = Project(project)
-    commands.add(locked_project, "Use type hints", HUMAN)
-    return locked_project
-
-
-def test_an_entry_of_a_manual_edit_is_rated_while_the_lock_is_held(locked_project: Project) -> None:
-    """A rating of an entry that only playbook.json holds yet is spooled, and counts for it."""
-    document = json.loads(locked_project.playbook.read_bytes())
-    document["key_points"].append({"name": "kpt_002", "text": "Test first", "helpful": 0, "harmful": 0})
-    locked_project.playbook.write_text(json.dumps(document), encoding="utf-8")
-    with held(locked_project):
-        assert commands.rate(locked_project, "kpt_002", "helpful", HUMAN).spooled
-    entry = commands.replay(locked_project)[0].entries["kpt_002"]
-    assert ("Test first", 1) == (entry.text, entry.helpful)
-
-
-def test_the_next_command_records_the_spool_first_and_in_order(locked_project: Project) -> None:
-    """Spooled payloads are recorded before the command's own, by time, with the time they were sent."""
-    with held(locked_project):
-        commands.add(locked_project, "First", HUMAN)
-        commands.add(locked_project, "Second", HUMAN)
-    commands.add(locked_project, "Third", HUMAN)
-    events = [event for batch in decode(open_log(locked_project).read()) for event in batch.events]
-    assert ["Use type hints", "First", "Second", "Third"] == [e.text for e in events if isinstance(e, PointAdded)]
-    assert [] == spooled(locked_project)
-    taken = [record for batch in reading.batches(locked_project) for record in batch.records if record.when is not None]
-    assert {"kpt_002", "kpt_003"} == {record.event.name for record in taken if isinstance(record.event, PointAdded)}
-    assert all(record.when is not None and record.when <= record.at for record in taken)
-
-
-def test_a_spool_file_that_survives_its_recording_counts_once(locked_project: Project) -> None:
-    """A crash between the append and the removal of the file doubles nothing."""
-    with held(locked_project):
-        commands.rate(locked_project, "kpt_001", "helpful", HUMAN)
-    (waiting,) = spooled(locked_project)
-    kept = waiting.read_bytes()
-    commands.replay(locked_project)
-    waiting.write_bytes(kept)
-    state, _ = commands.replay(locked_project)
-    assert 1 == state.entries["kpt_001"].helpful
-    assert [] == spooled(locked_project)
-
-
-def test_a_save_under_a_held_lock_keeps_its_updates_together(locked_project: Project) -> None:
-    """A spooled save counts as if it had been recorded at once, with a new name for one that was taken meanwhile."""
-    ours = compat.load_playbook()
-    compat.update_playbook_data(ours, {"new_key_points": ["Ours"], "evaluations": []})
-    compat.update_playbook_data(ours, {"evaluations": [{"name": "kpt_002", "rating": "helpful"}]})
-    with held(locked_project):
-        compat.save_playbook(ours)
-    # Somebody who writes through the back end alone takes no spool in, as a hook would not.
-    with open_log(locked_project).transaction() as tx:
-        tx.append([encode(PointAdded("kpt_002", "Theirs"))], HUMAN)
-    state, _ = commands.replay(locked_project)
-    assert ("Theirs", 0) == (state.entries["kpt_002"].text, state.entries["kpt_002"].helpful)
-    assert ("Ours", 1) == (state.entries["kpt_003"].text, state.entries["kpt_003"].helpful)
-    rated = [e.name for batch in reading.batches(locked_project) for e in batch.events if isinstance(e, PointRated)]
-    assert ["kpt_003"] == rated
-
-
-def test_an_import_is_not_spooled(locked_project: Project) -> None:
-    """Its file is still there when the lock is free again, so the person is asked to try again."""
-    with held(locked_project), pytest.raises(LockHeldError):
-        commands.import_file(locked_project, b'{"key_points": ["Other"]}', "other.json")
-
-
-def test_a_payload_that_can_never_be_recorded_is_refused_under_a_held_lock_too(
-    locked_project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A payload that no batch holds is refused with the same line and exit code, and nothing is spooled."""
-    monkeypatch.setattr(line, "MAX_BATCH_BYTES", 10_000)
-    payload = json.dumps({"evaluations": [{"name": "kpt_001", "rating": "helpful"}] * 100}).encode()
-    free = run("record", "-", stdin=payload)
-    with held(locked_project):
-        refused = run("record", "-", stdin=payload)
-    assert (2, "tallybook: batch: would need more than 10,000 bytes; send it in parts\n") == (free.code, free.err)
-    assert free == refused
-    assert [] == spooled(locked_project)
-
-
-AT = "2026-01-01T00:00:00.000000Z"
-ADDS = {"new_key_points": ["waited"], "evaluations": [{"name": "kpt_001", "rating": "helpful"}]}
-UPDATE = {"by": HUMAN, "key": None, "update": ADDS, "names": {"waited": "kpt_002"}}
-LATER = {"by": HUMAN, "key": "save 1", "update": {"evaluations": [{"name": "kpt_002", "rating": "helpful"}]}}
-FILE: dict[str, Any] = {"id": "a", "at": AT, "requests": [UPDATE, LATER]}
+def make_project(folder: Path) -> Project:
+    """Make a project with one entry."""
+    place = Project(folder)
+    commands.add(place, "Use type hints", HUMAN)
+    return place
 
 
 @pytest.fixture
@@ -164,11 +81,86 @@ def started(project: Path) -> Project:
     return make_project(project)
 
 
-def make_project(folder: Path) -> Project:
-    """Make a project with one entry."""
-    place = Project(folder)
-    commands.add(place, "use types", HUMAN)
-    return place
+def test_an_entry_of_a_manual_edit_is_rated_while_the_lock_is_held(started: Project) -> None:
+    """A rating of an entry that only playbook.json holds yet is spooled, and counts for it."""
+    document = json.loads(started.playbook.read_bytes())
+    document["key_points"].append({"name": "kpt_002", "text": "Test first", "helpful": 0, "harmful": 0})
+    started.playbook.write_text(json.dumps(document), encoding="utf-8")
+    with held(started):
+        assert commands.rate(started, "kpt_002", "helpful", HUMAN).spooled
+    entry = commands.replay(started)[0].entries["kpt_002"]
+    assert ("Test first", 1) == (entry.text, entry.helpful)
+
+
+def test_the_next_command_records_the_spool_first_and_in_order(started: Project) -> None:
+    """Spooled payloads are recorded before the command's own, by time, with the time they were sent."""
+    with held(started):
+        commands.add(started, "First", HUMAN)
+        commands.add(started, "Second", HUMAN)
+    commands.add(started, "Third", HUMAN)
+    events = [event for batch in decode(open_log(started).read()) for event in batch.events]
+    assert ["Use type hints", "First", "Second", "Third"] == [e.text for e in events if isinstance(e, PointAdded)]
+    assert [] == spooled(started)
+    taken = [record for batch in reading.batches(started) for record in batch.records if record.when is not None]
+    assert {"kpt_002", "kpt_003"} == {record.event.name for record in taken if isinstance(record.event, PointAdded)}
+    assert all(record.when is not None and record.when <= record.at for record in taken)
+
+
+def test_a_spool_file_that_survives_its_recording_counts_once(started: Project) -> None:
+    """A crash between the append and the removal of the file doubles nothing."""
+    with held(started):
+        commands.rate(started, "kpt_001", "helpful", HUMAN)
+    (waiting,) = spooled(started)
+    kept = waiting.read_bytes()
+    commands.replay(started)
+    waiting.write_bytes(kept)
+    state, _ = commands.replay(started)
+    assert 1 == state.entries["kpt_001"].helpful
+    assert [] == spooled(started)
+
+
+def test_a_save_under_a_held_lock_keeps_its_updates_together(started: Project) -> None:
+    """A spooled save counts as if it had been recorded at once, with a new name for one that was taken meanwhile."""
+    ours = compat.load_playbook()
+    compat.update_playbook_data(ours, {"new_key_points": ["Ours"], "evaluations": []})
+    compat.update_playbook_data(ours, {"evaluations": [{"name": "kpt_002", "rating": "helpful"}]})
+    with held(started):
+        compat.save_playbook(ours)
+    # Somebody who writes through the back end alone takes no spool in, as a hook would not.
+    with open_log(started).transaction() as tx:
+        tx.append([encode(PointAdded("kpt_002", "Theirs"))], HUMAN)
+    state, _ = commands.replay(started)
+    assert ("Theirs", 0) == (state.entries["kpt_002"].text, state.entries["kpt_002"].helpful)
+    assert ("Ours", 1) == (state.entries["kpt_003"].text, state.entries["kpt_003"].helpful)
+    rated = [e.name for batch in reading.batches(started) for e in batch.events if isinstance(e, PointRated)]
+    assert ["kpt_003"] == rated
+
+
+def test_an_import_is_not_spooled(started: Project) -> None:
+    """Its file is still there when the lock is free again, so the person is asked to try again."""
+    with held(started), pytest.raises(LockHeldError):
+        commands.import_file(started, b'{"key_points": ["Other"]}', "other.json")
+
+
+def test_a_payload_that_can_never_be_recorded_is_refused_under_a_held_lock_too(
+    started: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A payload that no batch holds is refused with the same line and exit code, and nothing is spooled."""
+    monkeypatch.setattr(line, "MAX_BATCH_BYTES", 10_000)
+    payload = json.dumps({"evaluations": [{"name": "kpt_001", "rating": "helpful"}] * 100}).encode()
+    free = run("record", "-", stdin=payload)
+    with held(started):
+        refused = run("record", "-", stdin=payload)
+    assert (2, "tallybook: batch: would need more than 10,000 bytes; send it in parts\n") == (free.code, free.err)
+    assert free == refused
+    assert [] == spooled(started)
+
+
+AT = "2026-01-01T00:00:00.000000Z"
+ADDS = {"new_key_points": ["waited"], "evaluations": [{"name": "kpt_001", "rating": "helpful"}]}
+UPDATE = {"by": HUMAN, "key": None, "update": ADDS, "names": {"waited": "kpt_002"}}
+LATER = {"by": HUMAN, "key": "save 1", "update": {"evaluations": [{"name": "kpt_002", "rating": "helpful"}]}}
+FILE: dict[str, Any] = {"id": "a", "at": AT, "requests": [UPDATE, LATER]}
 
 
 def spool_file(project: Project, content: bytes) -> Path:
@@ -296,14 +288,6 @@ def set_clock(monkeypatch: pytest.MonkeyPatch, seconds: int) -> None:
     monkeypatch.setattr(time, "time_ns", lambda: seconds * 1_000_000_000)
 
 
-@pytest.fixture
-def dated(project: Path) -> Project:
-    """Return a project with one entry."""
-    made = Project(project)
-    commands.add(made, "Quote ids.", {"rater": "human"})
-    return made
-
-
 @pytest.mark.parametrize(
     "seconds",
     [YEAR_10000_S, YEAR_10000_S * 3, YEAR_1_S - 1, YEAR_1_S - 3 * 366 * DAY_S],
@@ -311,17 +295,17 @@ def dated(project: Path) -> Project:
 )
 @pytest.mark.parametrize("locked", [False, True], ids=["free", "locked"])
 def test_a_clock_outside_of_the_years_1_to_9999_records_nothing(
-    dated: Project, run: Run, monkeypatch: pytest.MonkeyPatch, seconds: int, *, locked: bool
+    started: Project, run: Run, monkeypatch: pytest.MonkeyPatch, seconds: int, *, locked: bool
 ) -> None:
     """A verb that writes exits with 4 and names the clock, and the ledger does not change."""
-    before = (dated.ledger / "events.jsonl").read_bytes()
-    with monkeypatch.context() as patch, held(dated) if locked else nullcontext():
+    before = (started.ledger / "events.jsonl").read_bytes()
+    with monkeypatch.context() as patch, held(started) if locked else nullcontext():
         set_clock(patch, seconds)
         answer = run("rate", "kpt_001", "helpful")
         assert (4, "") == (answer.code, answer.out)
         assert answer.err.startswith("tallybook: clock: is at ")
         assert answer.err.endswith("; set it to a year from 1 to 9999; nothing was recorded\n")
-    assert (before, []) == ((dated.ledger / "events.jsonl").read_bytes(), spooled(dated))
+    assert (before, []) == ((started.ledger / "events.jsonl").read_bytes(), spooled(started))
     assert 0 == run("rate", "kpt_001", "helpful").code
 
 

@@ -100,13 +100,6 @@ def decode(data: bytes) -> Head | None:
     return Head(Position(seq, parts[3].decode(), offset, at), boot, suspect, failures, _VERSIONS[parts[1]])
 
 
-def load(path: StrPath) -> Head | None:
-    """Return the head in a file, as ``read``; None where there is no file."""
-    with suppress(FileNotFoundError), open(disk.open_file(path, write=False), "rb", 0) as file:
-        return read(file.fileno())
-    return None
-
-
 def read(fd: int) -> Head | None:
     """Return the head in an open file; None where there is none, or it is torn."""
     # A writer may be writing it at this moment, so bytes that do not decode are read again.

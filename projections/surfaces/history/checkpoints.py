@@ -185,7 +185,7 @@ def sweep(ledger: Path) -> None:
         # Nearly always it was done within a day.
         if stamp.exists() and now_us - stamp.stat().st_mtime_ns // 1000 < caches.DAY_US:
             return
-        if caches.find_folder(ledger) is not None and stamp.parent.exists():
+        if stamp.parent.exists() and caches.find_folder(ledger) is not None:
             stamp.touch(0o600)
             for folder in stamp.parent.glob("*/*"):
                 # Other files in the user's cache folder stay, whatever their age.
