@@ -454,13 +454,9 @@ def render(opened: Opened, state: Playbook, file: ExaminedFile) -> bool:
         CannotWriteError: The file is as it was.
         OutcomeUnknownError: The disk did not confirm the new one.
     """
-    log, path = opened.log, opened.project.ledger / "render.lock"
-    with disk.hold_open(path, write=True, create=True) as fd:
-        try:
-            disk.lock(fd, path, RENDER_WAIT_MS)
-        except LockHeldError:
-            # The process that holds it looks at the head once more before it lets go.
-            return True
+    log = opened.log
+    # Another process that holds the lock looks at the head once more before it lets go.
+    with contextlib.suppress(LockHeldError), disk.hold_lock(opened.project.ledger / "render.lock", RENDER_WAIT_MS):
         for _ in range(_RENDER_ROUNDS):
             # Writers that did not wait for this one have appended since.
             state = reading.catch_up(log, state) if log.head().seq > state.seq else state
@@ -468,7 +464,7 @@ def render(opened: Opened, state: Playbook, file: ExaminedFile) -> bool:
                 return False
             if log.head().seq <= state.seq:
                 break
-        return True
+    return True
 
 
 def _replace(opened: Opened, state: Playbook, file: ExaminedFile) -> bool:
@@ -477,7 +473,8 @@ def _replace(opened: Opened, state: Playbook, file: ExaminedFile) -> bool:
 
     def is_replaceable() -> bool:
         # A person may change the file until the very moment of the rename.
-        return _digest(project) in {None, file.sha256, (last_rendered(project) or file).sha256}
+        now = _digest(project)
+        return now in {None, file.sha256} or now == (last_rendered(project) or file).sha256
 
     if (file.unreadable or file.is_foreign) and _digest(project) == file.sha256:
         set_aside(project, opened.log.now().at)
