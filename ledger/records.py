@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from tallybook.ledger.line import SECTION, RawBatch, join_key
+from tallybook.ledger.line import RawBatch, join_key
 
 if TYPE_CHECKING:
     from tallybook.ledger.events import Event
-
-
-_BY: Final = b',"by":'
 
 
 @attrs.frozen
@@ -127,22 +124,6 @@ class Batch:
     def at(self) -> str:
         """Return when it was recorded."""
         return self.written_at or self.records[-1].at
-
-    @property
-    def unverified_at(self) -> str:
-        """Return when it was recorded without decoding its heads, so without a check of the time's format."""
-        return self.at if self._raw is None else self._raw.position.at
-
-    @property
-    def unverified_authors(self) -> Collection[bytes]:
-        """Return its authors as JSON without decoding its heads; none where it has no bytes."""
-        data = b"" if self._raw is None else self._raw.data
-        begin = data.find(_BY) + len(_BY)
-        by = data[begin : data.find(SECTION, begin)]
-        if data.count(b"%b%b%b" % (_BY, by, SECTION)) <= data.count(b"\n"):
-            # Tallybook writes one author per batch. Another program may not have, so all of them are returned.
-            return {part.partition(SECTION)[0] for part in data.split(_BY)[1:]}
-        return (by,)
 
     def may_contain_ids(self, ids: Collection[str]) -> bool:
         """Return False where none of its events has one of these ids; heads are not decoded, so True is a maybe."""
