@@ -268,7 +268,8 @@ def test_an_answer_reads_little_of_a_long_book(machine: SharedMachine, monkeypat
         monkeypatch.setattr(module, "decode", noted)
     commands.why(machine.project, "kpt_004")
     whole = sum(1 for _ in shared_log(machine).read())
-    assert len(seen) < whole // 2, (len(seen), whole)
+    # What links entries is read before their batches are known, and again with them.
+    assert len({*seen}) < whole // 2, (seen, whole)
 
 
 @pytest.mark.parametrize("words", ["undo", "redact --text kind --reason private --yes --expect 2"])
