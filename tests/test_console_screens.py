@@ -206,6 +206,8 @@ def on_terminal(project: Project, words: list[str], pager: str, delay_s: str = "
 @pytest.mark.parametrize("words", [["replay"], ["why", "kpt_001"], ["log"]], ids=lambda words: words[0])
 def test_a_long_read_shows_progress_and_clears_it(here: Project, words: list[str]) -> None:
     """A command that reads for longer than the delay shows its progress, and its answer is the same."""
+    for _ in range(3):
+        commands.record(here, {"evaluations": [{"name": "kpt_002", "rating": "neutral"}] * 2000}, HUMAN)
     words = [word.format(here.root) for word in words]
     code, out, terminal = with_errors_on_terminal(here, words)
     assert (0, True) == (code, "%" in terminal), terminal

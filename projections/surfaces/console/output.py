@@ -13,7 +13,7 @@ import os
 from pathlib import Path
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
@@ -22,10 +22,6 @@ from tallybook.ledger.sharing.numbers import plain_value
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.disk import reason
 from tallybook.projections.surfaces.agents.table import find_agent, require_person
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
-
 
 RECORDED = "the events are recorded, so do not send them again"
 
@@ -38,17 +34,18 @@ DELAY_S: Final = 1.0
 """Seconds before a command shows progress."""
 
 _REFRESH_S: Final = 0.1
+_CLEAR_LINE: Final = "\r\x1b[2K"
 
 
 class Meter:
-    """The progress of one command.
+    """The progress of one command, in percent.
 
     Attributes:
         is_shown: Whether a person sees it.
     """
 
     is_shown = False
-    _progress: Progress | None = None
+    _is_drawn = False
     _next_s = 0.0
 
     def enable(self) -> None:
@@ -72,32 +69,16 @@ class Meter:
             self.clear()
         elif self.is_shown and time.monotonic() >= self._next_s:
             self._next_s = time.monotonic() + _REFRESH_S
-            if self._progress is None:
-                self._progress = _start_progress()
-            self._progress.update(self._progress.task_ids[0], completed=done, total=size or None, refresh=True)
+            self._is_drawn = True
+            sys.stderr.write(f"{_CLEAR_LINE}{done / size:.0%} read" if size else f"{_CLEAR_LINE}reading")
+            sys.stderr.flush()
 
     def clear(self) -> None:
         """Leave the terminal as it was."""
-        if self._progress is not None:
-            self._progress.stop()
-            self._progress = None
-
-
-def _start_progress() -> Progress:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
-
-    progress = Progress(
-        *(BarColumn(), TaskProgressColumn(show_speed=True), TimeRemainingColumn()),
-        console=Console(file=sys.stderr),
-        auto_refresh=False,
-        transient=True,
-        redirect_stdout=False,
-        redirect_stderr=False,
-    )
-    progress.start()
-    progress.add_task("", total=None)
-    return progress
+        if self._is_drawn:
+            self._is_drawn = False
+            sys.stderr.write(_CLEAR_LINE)
+            sys.stderr.flush()
 
 
 METER: Final = Meter()
