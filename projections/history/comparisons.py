@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from tallybook.ledger.events import Entry
 from tallybook.projections.history.entry_history import EntryStatuses, name_event
 from tallybook.projections.playbook.fold import UNDOABLE, View, fold_history, history
 from tallybook.projections.playbook.render import entry_json, playbook_dict
@@ -94,27 +95,28 @@ def difference_json(state: Alternative) -> dict[str, Any]:
         ``status`` and counts ``there``, None where it would never have existed; ``{name, real, other}`` of each entry
         with another text or other counts.
     """
-    real, other = state.real.entries, state.other.entries
+    back, gone, changed = _compare(state.real, state.other)
     return {
         "at": state.real.seq,
-        "real": len(real),
-        "other": len(other),
-        "back": [
-            entry_json(entry) | {"status": state.real.status_of(name)}
-            for name, entry in other.items()
-            if name not in real
-        ],
+        "real": len(state.real.entries),
+        "other": len(state.other.entries),
+        "back": [entry_json(entry) | {"status": state.real.status_of(entry.name)} for entry in back],
         "gone": [
-            entry_json(entry) | {"status": state.other.status_of(name), "there": _counts(state.other, name)}
-            for name, entry in real.items()
-            if name not in other
+            entry_json(entry) | {"status": state.other.status_of(entry.name), "there": _counts(state.other, entry.name)}
+            for entry in gone
         ],
         "changed": [
-            {"name": name, "real": entry_json(entry), "other": entry_json(other[name])}
-            for name, entry in real.items()
-            if name in other and entry != other[name]
+            {"name": real.name, "real": entry_json(real), "other": entry_json(other)} for real, other in changed
         ],
     }
+
+
+def _compare(old: Playbook, new: Playbook) -> tuple[list[Entry], list[Entry], list[tuple[Entry, Entry]]]:
+    """Return the entries of the new playbook only, those of the old one only, and those that differ, old and new."""
+    before, after = old.entries, new.entries
+    added = [entry for name, entry in after.items() if name not in before]
+    gone = [entry for name, entry in before.items() if name not in after]
+    return added, gone, [(before[name], entry) for name, entry in after.items() if before.get(name, entry) != entry]
 
 
 def _counts(playbook: Playbook, name: str) -> dict[str, int] | None:
@@ -147,21 +149,15 @@ def diff(first: EntryStatuses, second: EntryStatuses) -> dict[str, Any]:
         manual edit that is not recorded yet; None where no event took it out, because the event that added it was
         undone, or comes later.
     """
-    old, new = first.book.entries, second.book.entries
-    added = [entry_json(entry) | {"was": _departure(first, name)} for name, entry in new.items() if name not in old]
-    order = [name for name in old if name in new] + [row["name"] for row in added]
+    added, gone, changed = _compare(first.book, second.book)
+    names = [*second.book.entries]
+    order = [name for name in first.book.entries if name in second.book.entries] + [entry.name for entry in added]
     old_top, new_top = _top(playbook_dict(first.book)), _top(playbook_dict(second.book))
     return {
-        "added": added,
-        "gone": [
-            entry_json(entry) | {"left": _departure(second, name)} for name, entry in old.items() if name not in new
-        ],
-        "changed": [
-            {"name": name, "before": entry_json(old[name]), "after": entry_json(entry)}
-            for name, entry in new.items()
-            if name in old and old[name] != entry
-        ],
-        "order": None if order == list(new) else list(new),
+        "added": [entry_json(entry) | {"was": _departure(first, entry.name)} for entry in added],
+        "gone": [entry_json(entry) | {"left": _departure(second, entry.name)} for entry in gone],
+        "changed": [{"name": old.name, "before": entry_json(old), "after": entry_json(new)} for old, new in changed],
+        "order": None if order == names else names,
         # Compared in order, which a comparison of dicts ignores: the file has its keys in an order.
         "top": None if list(old_top.items()) == list(new_top.items()) else new_top,
     }

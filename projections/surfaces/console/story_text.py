@@ -19,12 +19,7 @@ if TYPE_CHECKING:
 
 
 # JSON has all of what is left out here.
-MAX_DECIDING: Final = 9
-"""Most events that decided, besides ratings."""
 MAX_NOTES: Final = 3
-MAX_NAMES: Final = 8
-MAX_CHANGES: Final = 5
-_ALL: Final = "--json has them all"
 
 DESCRIPTIONS: Final = {
     "point.added": "learned",
@@ -109,24 +104,20 @@ def _notes(notes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         text = "[redacted]" if note["note"] is None else f'"{note["note"]}"'
         yield f"  {text} ({note['by']['rater']}, event {note['seq']})"
     if len(notes) > MAX_NOTES:
-        yield f"  {output.format_count(len(notes) - MAX_NOTES, 'earlier note')} not shown; {_ALL}."
+        yield f"  {output.format_count(len(notes) - MAX_NOTES, 'earlier note')} not shown; --json has them all."
 
 
 def _changes(story: Story) -> Iterator[str]:
     """Yield what happened to the entry between its origin and its fate, without ratings."""
-    changes = []
     for before, row in pairwise(row for row in story["trail"] if row["kind"] not in STATUS_NEUTRAL):
         if is_exit(before, story):
             left = (
                 f"{_capitalise(_describe(before, story))} at event {before['seq']} with {output.format_counts(before)}"
             )
-            changes.append(f"{left}, back at event {row['seq']}.")
+            yield f"{left}, back at event {row['seq']}."
         elif row["kind"] in _CHANGES and not is_exit(row, story):
             counts = f", which left it with {output.format_counts(row)}" if row["kind"] in _COUNT_CHANGES else ""
-            changes.append(f"{_capitalise(_describe(row, story))} at event {row['seq']}{counts}.")
-    if len(changes) > MAX_CHANGES:
-        yield f"{output.format_count(len(changes) - MAX_CHANGES, 'earlier change')} not shown; {_ALL}."
-    yield from changes[-MAX_CHANGES:]
+            yield f"{_capitalise(_describe(row, story))} at event {row['seq']}{counts}."
 
 
 def _fate(story: Story, *, as_of: bool) -> str:
@@ -214,17 +205,13 @@ def _times(count: int) -> str:
 
 
 def _print_deciding(console: Console, story: Story) -> None:
-    """Print the events that decided, as ``log`` shows them: ratings, and of the others the first and the last."""
+    """Print the events that decided, as ``log`` shows them."""
     deciding = story["deciding"]
     if not deciding:
         return
     rated = {row["seq"] for row in story["trail"] if row["kind"] == "point.rated"}
-    left_out = {event["seq"] for event in [row for row in deciding if row["seq"] not in rated][1 : 1 - MAX_DECIDING]}
     console.print()
-    terminal.print_log_rows(console, deciding[:1])
-    if left_out:
-        terminal.print_text(console, f"   ...  {len(left_out)} more that decided; {_ALL}", style="dim")
-    terminal.print_log_rows(console, (event for event in deciding[1:] if event["seq"] not in left_out))
+    terminal.print_log_rows(console, deciding)
     if earlier := len(rated.difference(event["seq"] for event in deciding)):
         terminal.print_text(
             console, f"   ...  and {output.format_count(earlier, 'earlier rating')}: --trail", style="dim"
@@ -236,14 +223,12 @@ def _print_other_names(console: Console, lineage: Sequence[Mapping[str, Any]]) -
         return
     console.print()
     terminal.print_text(console, f"The same guidance under {'another name' if len(lineage) == 1 else 'other names'}:")
-    for relative in lineage[:MAX_NAMES]:
+    for relative in lineage:
         link = "" if relative["relation"] in {"went into", "took in"} else "as "
         how = f"{relative['relation']} {link}{relative['of']}"
         terminal.print_indented(
             console, terminal.make_text(console, f"{relative['name']}  {relative['status']}, {how}: {relative['text']}")
         )
-    if len(lineage) > MAX_NAMES:
-        terminal.print_text(console, f"  and {len(lineage) - MAX_NAMES} more; {_ALL}.", style="dim")
 
 
 def _print_trail(console: Console, story: Story) -> None:
