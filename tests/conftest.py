@@ -19,13 +19,13 @@ import pytest
 
 from helpers.azure_server import Containers
 from helpers.browser import chromium
-from helpers.commands import Answer, Run, lay_out, run_here
+from helpers.commands import CommandResult, Run, lay_out, run_here
 from helpers.git_repositories import make_remote
 from helpers.postgres_server import Database
 from helpers.s3_server import Buckets
 from helpers.shared_machines import Team, make_team
 from helpers.sweep import slice_of
-from helpers.transcripts import Client, client_in
+from helpers.transcripts import ScriptedClient, client_in
 import tallybook
 from tallybook.ledger.line import Draft
 from tallybook.ledger.log import JsonlLog
@@ -148,11 +148,11 @@ def _installed(installed_in: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
     """Return a function that runs the command line in this process."""
 
-    def run_(*arguments: str, stdin: bytes = b"") -> Answer:
+    def run_(*arguments: str, stdin: bytes = b"") -> CommandResult:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         capfd.readouterr()
         code = run_here(list(arguments))
-        return Answer(code, *capfd.readouterr())
+        return CommandResult(code, *capfd.readouterr())
 
     return run_
 
@@ -215,7 +215,7 @@ def duo(team: Team) -> Team:
 
 
 @pytest.fixture
-def client(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Client:
+def client(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> ScriptedClient:
     """Return a stand-in for the agent's client, found before any other."""
     made = client_in(tmp_path_factory.mktemp("bin"))
     monkeypatch.setenv("PATH", f"{made.folder}{os.pathsep}{os.environ['PATH']}")

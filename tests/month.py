@@ -71,7 +71,7 @@ class Habits(NamedTuple):
 
 
 @attrs.define
-class Entry:
+class EntryFate:
     """An entry and its fate: how many lineages followed it while it was in the playbook, and whether it left."""
 
     author: str
@@ -81,7 +81,7 @@ class Entry:
 
 
 @attrs.define
-class World:
+class MonthWorld:
     """A project with entries, and a month of sessions and reviews.
 
     Attributes:
@@ -95,7 +95,7 @@ class World:
     project: Project
     rng: Random
     habits: Habits
-    entries: dict[str, Entry] = attrs.field(factory=dict)
+    entries: dict[str, EntryFate] = attrs.field(factory=dict)
     decisions: int = 0
 
     def add(self, count: int) -> None:
@@ -105,7 +105,7 @@ class World:
                 # No two texts resemble each other.
                 texts = ["".join(self.rng.choices("abcdefghijklmnopqrstuvwxyz", k=18)) for _ in range(count)]
                 outcome = commands.record(self.project, {"new_key_points": texts}, by)
-                self.entries |= {name: Entry(author, quality) for name in outcome.added}
+                self.entries |= {name: EntryFate(author, quality) for name in outcome.added}
 
     def hold_session(self, number: int) -> None:
         """Let a session be told the playbook, follow what is relevant, and mark; the worker reads it then."""
@@ -153,10 +153,10 @@ class World:
         self._look()
 
 
-def live(folder: Path, rng: Random, habits: Habits, *, count: int = 25, days: int = DAYS) -> World:
+def live(folder: Path, rng: Random, habits: Habits, *, count: int = 25, days: int = DAYS) -> MonthWorld:
     """Return a world after so many days, of which each week ends with a review."""
     (folder / ".claude").mkdir(parents=True)
-    world = World(Project(folder), rng, habits)
+    world = MonthWorld(Project(folder), rng, habits)
     world.add(count)
     for day in range(1, days + 1):
         for number in range(SESSIONS_A_DAY):
@@ -175,16 +175,16 @@ def home() -> Iterator[Path]:
         yield Path(name)
 
 
-def shares(entries: Iterable[Entry], quality: str) -> tuple[float, float]:
+def shares(entries: Iterable[EntryFate], quality: str) -> tuple[float, float]:
     """Return the share of entries that left within FOLLOWED lineages which followed them, and within the month."""
     chosen = [entry for entry in entries if entry.quality == quality]
     gone = [entry for entry in chosen if entry.is_gone]
     return sum(entry.followed <= FOLLOWED for entry in gone) / len(chosen), len(gone) / len(chosen)
 
 
-def print_table(title: str, habits: Habits, worlds: int) -> list[Entry]:
+def print_table(title: str, habits: Habits, worlds: int) -> list[EntryFate]:
     """Simulate worlds, print what became of their entries, and return these."""
-    entries: list[Entry] = []
+    entries: list[EntryFate] = []
     decisions = 0
     with home() as folder:
         for seed in range(worlds):

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from helpers.commands import ROOT, Answer, Run, assert_refused, verbs
+from helpers.commands import ROOT, CommandResult, Run, assert_refused, verbs
 from helpers.events import HUMAN, list_events
 from helpers.reference_model import extraction
 from tallybook.projections.surfaces.cli.main import VERBS
@@ -44,14 +44,16 @@ def test_help_shows_an_example(run: Run, verb: str) -> None:
     assert f"tallybook {verb}" in answer.out.partition("Example: ")[2].replace("\n  ", " ")
 
 
-def real(project: Path, *arguments: str, stdin: str = "", **environment: str) -> Answer:
+def real(project: Path, *arguments: str, stdin: str = "", **environment: str) -> CommandResult:
     """Run the command in a process of its own."""
     command = [sys.executable, "-c", MAIN, "--project", str(project), *arguments]
     env = os.environ | environment
     done = subprocess.run(
         command, input=stdin.encode(), capture_output=True, check=False, cwd=ROOT, env=env | {"PYTHONUTF8": "0"}
     )
-    return Answer(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
+    return CommandResult(
+        done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
+    )
 
 
 @pytest.mark.parametrize(("encoding", "arguments"), [("cp1252", ["why", "kpt_001", "--json"]), ("ascii", ["log"])])

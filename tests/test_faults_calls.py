@@ -15,7 +15,7 @@ import sys
 
 import pytest
 
-from faults.at_calls import BROKEN, Trial, errors, facts, go_on, kills, some, unclear
+from faults.at_calls import BROKEN, SceneTrial, errors, facts, go_on, kills, some, unclear
 from faults.scenes import (
     CHANGING,
     PRIVATE,
@@ -31,7 +31,7 @@ from faults.scenes import (
     why_not,
     with_secret,
 )
-from helpers.commands import Answer
+from helpers.commands import CommandResult
 from helpers.events import HUMAN, list_events
 from helpers.sweep import slice_of
 from tallybook.ledger.errors import EXIT_NOT_WRITTEN
@@ -49,14 +49,14 @@ LONG = (SCENES["redaction"], SCENES["keeping quotes"])
 
 
 @pytest.fixture(params=SCENES)
-def trial(request: pytest.FixtureRequest, tmp_path: Path) -> Trial:
+def trial(request: pytest.FixtureRequest, tmp_path: Path) -> SceneTrial:
     """Return a scene that was played once without a fault."""
     if why_not():
         pytest.skip(why_not())
-    return Trial(request.param, tmp_path)
+    return SceneTrial(request.param, tmp_path)
 
 
-def test_a_command_that_ends_or_fails_at_a_call_loses_nothing(trial: Trial) -> None:
+def test_a_command_that_ends_or_fails_at_a_call_loses_nothing(trial: SceneTrial) -> None:
     """Acknowledged events are there once, others whole or absent; a failure is one clear line and exit code 4."""
     calls = trial.staged.calls
     changing = [call for call in calls if call.name in CHANGING]
@@ -75,7 +75,7 @@ def test_a_reflection_that_cannot_release_its_lock_reports_what_is_recorded(tmp_
     """One session is printed as quoted before the one-line error, which lists the recorded rating."""
     if why_not():
         pytest.skip(why_not())
-    trial = Trial("keeping quotes", tmp_path)
+    trial = SceneTrial("keeping quotes", tmp_path)
     locks = [call for call in trial.staged.calls if call.name == "flock"][-4:]
     outcomes = [trial.suffer(Fault(*call, "EIO")) for call in locks]
     assert [] == [(str(outcome.fault), outcome.problems) for outcome in outcomes if outcome.problems]
@@ -98,13 +98,13 @@ def test_lost_doubled_or_changed_events_are_counted(
     """A stand-in answers yes and records nothing, an event twice or another one: each is counted."""
     if why_not():
         pytest.skip(why_not())
-    trial = Trial("append", tmp_path)
+    trial = SceneTrial("append", tmp_path)
 
-    def play(_: Fault) -> Answer:
+    def play(_: Fault) -> CommandResult:
         trial.staged.put_back()
         for rating in recorded:
             commands.rate(trial.staged.project, "kpt_001", rating, HUMAN)
-        return Answer(0, "recorded\n", "")
+        return CommandResult(0, "recorded\n", "")
 
     monkeypatch.setattr(trial.staged, "play", play)
     outcome = trial.suffer(Fault("close", 1, "EIO"))
@@ -152,7 +152,7 @@ def test_a_replay_that_cannot_write_its_file_is_a_failure(tmp_path: Path) -> Non
     """Although a manual edit is recorded, `replay` exits 0 only if the file is written."""
     if why_not():
         pytest.skip(why_not())
-    trial = Trial("replay of a changed file", tmp_path)
+    trial = SceneTrial("replay of a changed file", tmp_path)
     calls = trial.staged.calls
     appended = max(index for index, call in enumerate(calls) if call.name == "pwrite64")
     looks = [call for call in calls[appended:] if call.name == "newfstatat"][:8]

@@ -18,7 +18,7 @@ import pytest
 
 from faults import scenes
 from faults.at_calls import facts
-from helpers.commands import Answer, assert_refused
+from helpers.commands import CommandResult, assert_refused
 from helpers.commands import run as real_run
 from helpers.events import HUMAN
 from helpers.git_repositories import counts, git, make_repository, save, switch
@@ -50,7 +50,7 @@ def files_of(here: Project) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in files if path.exists() and path.stat().st_size}
 
 
-def assert_refused_everywhere(here: Project, run: Callable[..., Answer], says: str, verbs: int = 3) -> None:
+def assert_refused_everywhere(here: Project, run: Callable[..., CommandResult], says: str, verbs: int = 3) -> None:
     """Check that verbs name what is wrong and exit with 3, and that neither they nor a hook change the log."""
     before = files_of(here)
     rendered = here.playbook.read_bytes()
@@ -84,7 +84,7 @@ def merged(project: Path) -> Project:
 
 
 @has_git
-def test_a_union_merge_is_refused_and_never_sealed(merged: Project, run: Callable[..., Answer]) -> None:
+def test_a_union_merge_is_refused_and_never_sealed(merged: Project, run: Callable[..., CommandResult]) -> None:
     """The other side of a merge is no torn tail, although it follows the head: every verb names it."""
     what = "lines were moved, repeated, removed or added"
     assert_refused_everywhere(merged, run, what, len(VERBS))
@@ -115,7 +115,7 @@ def test_a_side_that_an_earlier_version_sealed_is_found(merged: Project, monkeyp
 
 
 @has_git
-def test_a_long_other_side_is_refused(merged: Project, run: Callable[..., Answer]) -> None:
+def test_a_long_other_side_is_refused(merged: Project, run: Callable[..., CommandResult]) -> None:
     """Also more than 256 KiB of it, which many writers at once could leave as well."""
     switch(merged, "side", "--force")
     for number in range(40):
@@ -133,7 +133,7 @@ def test_a_long_other_side_is_refused(merged: Project, run: Callable[..., Answer
 
 
 @has_git
-def test_a_merge_of_two_sides_after_the_head_is_refused(merged: Project, run: Callable[..., Answer]) -> None:
+def test_a_merge_of_two_sides_after_the_head_is_refused(merged: Project, run: Callable[..., CommandResult]) -> None:
     """The head is where both sides began: two batches have one event number, so neither is a torn tail."""
     data = (merged.ledger / "events.jsonl").read_bytes()
     for name in ("events.jsonl", "head"):
@@ -149,7 +149,7 @@ def test_a_merge_of_two_sides_after_the_head_is_refused(merged: Project, run: Ca
 
 @pytest.mark.parametrize("head", [True, False])
 def test_a_log_that_was_appended_to_itself_is_refused(
-    project: Path, here: Project, run: Callable[..., Answer], *, head: bool
+    project: Path, here: Project, run: Callable[..., CommandResult], *, head: bool
 ) -> None:
     """`cat copy >> events.jsonl` brings no torn tail, and the import of the file makes it whole again."""
     assert project == here.root
@@ -168,7 +168,7 @@ def test_a_log_that_was_appended_to_itself_is_refused(
 
 
 @pytest.fixture
-def here(project: Path, run: Callable[..., Answer]) -> Project:
+def here(project: Path, run: Callable[..., CommandResult]) -> Project:
     """Return a project with one entry, rated helpful once."""
     assert 0 == run("add", "one").code
     assert 0 == run("rate", "kpt_001", "helpful").code
@@ -195,7 +195,7 @@ CONVERSIONS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
 @pytest.mark.parametrize("head", [True, False], ids=["head", "no head"])
 @pytest.mark.parametrize(("convert", "says"), CONVERSIONS.values(), ids=CONVERSIONS)
 def test_a_log_that_does_not_begin_as_one_is_damage(
-    here: Project, run: Callable[..., Answer], convert: Callable[[bytes], bytes], says: str, *, head: bool
+    here: Project, run: Callable[..., CommandResult], convert: Callable[[bytes], bytes], says: str, *, head: bool
 ) -> None:
     """A log whose first line is none of a ledger is neither read as empty nor sealed, and a conversion is named."""
     log = here.ledger / "events.jsonl"
@@ -210,7 +210,7 @@ def test_a_log_that_does_not_begin_as_one_is_damage(
 
 @pytest.mark.parametrize("lost", [(0, 1), (0, 512), (1, 512), (200, 512), (512, 1024), (0, 1024)])
 def test_the_torn_beginning_of_a_new_ledger_is_sealed(
-    here: Project, run: Callable[..., Answer], lost: tuple[int, int]
+    here: Project, run: Callable[..., CommandResult], lost: tuple[int, int]
 ) -> None:
     """What a power loss leaves of a ledger of which nothing was acknowledged goes on as a new one."""
     log, begin, end = here.ledger / "events.jsonl", *lost
@@ -226,7 +226,7 @@ def test_the_torn_beginning_of_a_new_ledger_is_sealed(
 # A missing last line break
 
 
-def test_a_missing_last_line_break_is_no_loss(here: Project, run: Callable[..., Answer]) -> None:
+def test_a_missing_last_line_break_is_no_loss(here: Project, run: Callable[..., CommandResult]) -> None:
     """Where exactly it is missing, every reader reads on, a hook too, and the next writer completes the line."""
     log = here.ledger / "events.jsonl"
     data = log.read_bytes()
@@ -243,7 +243,7 @@ def test_a_missing_last_line_break_is_no_loss(here: Project, run: Callable[..., 
     assert not (here.ledger / "quarantine").exists()
 
 
-def test_two_missing_bytes_are_a_loss(here: Project, run: Callable[..., Answer]) -> None:
+def test_two_missing_bytes_are_a_loss(here: Project, run: Callable[..., CommandResult]) -> None:
     """More than the line break is acknowledged data."""
     log = here.ledger / "events.jsonl"
     log.write_bytes(log.read_bytes()[:-2])

@@ -18,9 +18,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
-from faults import Setting, verdicts
+from faults import FaultOptions, verdicts
 from faults.fuzz import changed, hostile, log_of, logs, packed, proven_anew, rows, unpacked
-from faults.verdicts import RATED, Answer, Case, end_of, judge
+from faults.verdicts import RATED, Case, ReadResult, end_of, judge
 from helpers.commands import ROOT
 from tallybook.ledger import search, strict_json
 from tallybook.ledger.codec import decode, encode
@@ -48,7 +48,7 @@ def test_every_path_has_one_verdict(tmp_path: Path, number: int, chance: Random)
 @pytest.mark.skipif(find_spec("atheris") is None, reason="atheris is not installed (it comes with the group `fuzz`)")
 def test_a_run_guided_by_coverage_has_no_failures(tmp_path: Path) -> None:
     """The same holds with atheris, in its own process, and the note says so."""
-    (tally,) = rows(Setting(tmp_path, SEED, LED), guided=True)
+    (tally,) = rows(FaultOptions(tmp_path, SEED, LED), guided=True)
     assert () == tally.failures
     assert (LED, 0) == (tally.tried, tally.counts["complaints"])
     assert "led by coverage" in tally.note
@@ -178,7 +178,7 @@ DISAGREE, AGREE, CANONICAL = (
 SURROGATES = [name for name in DISAGREE if "surrogate" in name and "UTF-8" not in name]
 
 
-class Read(NamedTuple):
+class HostileVerdicts(NamedTuple):
     """The verdicts about a log with hostile JSON in its second line.
 
     Attributes:
@@ -188,7 +188,7 @@ class Read(NamedTuple):
     """
 
     found: set[int | None]
-    answer: Answer
+    answer: ReadResult
     complaints: list[str]
 
     @property
@@ -205,16 +205,16 @@ def log_with(place: str, text: bytes) -> bytes:
     return proven_anew(opening + line.replace(old, new % text, 1) + rest, renumbered=False)
 
 
-def read(folder: Path, data: bytes) -> Read:
+def read(folder: Path, data: bytes) -> HostileVerdicts:
     """Pass a log, all of it acknowledged, to verify and to a fold."""
     case = Case(folder, data, end_of(data))
     verdict = case.answer_of("verify", lambda: verify(case.log))
     answer = case.read_by("a fold", lambda: decode(case.log.read()))
     found = {problem.seq for problem in verdict.problems} if isinstance(verdict, Verification) else set[int | None]()
-    return Read(found, answer, case.complaints)
+    return HostileVerdicts(found, answer, case.complaints)
 
 
-def read_in_every_place(folder: Path, text: bytes) -> dict[str, Read]:
+def read_in_every_place(folder: Path, text: bytes) -> dict[str, HostileVerdicts]:
     """Return the verdicts about hostile JSON in every place."""
     return {place: read(folder / "ledger", log_with(place, text)) for place in PLACES}
 

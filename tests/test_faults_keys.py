@@ -43,7 +43,7 @@ STOP = {"hook_event_name": "Stop", "last_assistant_message": "[kpt_002]"}
 
 
 @attrs.frozen
-class Call:
+class HookRun:
     """What one call of the hook did.
 
     Attributes:
@@ -57,12 +57,12 @@ class Call:
     modules: list[str]
 
 
-def call(payload: Mapping[str, Any], session: str) -> Call:
+def call(payload: Mapping[str, Any], session: str) -> HookRun:
     """Call the hook in a process of its own."""
     given = json.dumps({"session_id": session, **payload}).encode()
     done = subprocess.run([sys.executable, "-S", "-c", CODE], input=given, capture_output=True, check=True)
     read_bytes, *modules = done.stderr.decode().split()
-    return Call(done.stdout.decode(), int(read_bytes), modules)
+    return HookRun(done.stdout.decode(), int(read_bytes), modules)
 
 
 @pytest.fixture

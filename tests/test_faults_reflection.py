@@ -15,7 +15,7 @@ from faults.scenes import CHANGING, Scene, Staged, cited, here, why_not
 from helpers.events import give
 from helpers.hook_calls import events
 from helpers.ledger_files import held
-from helpers.transcripts import Client, Script, answer, asked_for, kept, run, said
+from helpers.transcripts import Script, ScriptedClient, answer, asked_for, kept, run, said
 from tallybook.ledger import clock
 from tallybook.ledger.codec import decode
 from tallybook.ledger.events import (
@@ -58,7 +58,7 @@ ONCE = {"PointAdded": 1, "PointRated": 2, "PointNoted": 2, "TranscriptRead": 1, 
 
 @pytest.mark.skipif(bool(why_not()), reason=why_not())
 def test_a_reflection_that_is_killed_at_any_call_lands_once(
-    tmp_path: Path, client: Client, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, client: ScriptedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed before, between and behind its appends: the next one goes on where this one stopped."""
     client.plans(TEXT)
@@ -74,7 +74,7 @@ def test_a_reflection_that_is_killed_at_any_call_lands_once(
         assert 0 == here(staged.project, "replay", "--check").code, fault
 
 
-def test_a_worker_that_dies_while_a_model_thinks_is_followed_by_another(project: Path, client: Client) -> None:
+def test_a_worker_that_dies_while_a_model_thinks_is_followed_by_another(project: Path, client: ScriptedClient) -> None:
     """What it had begun is known to have been broken off, is asked again, and counts once."""
     script = Script(kept(project) / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says.")
     place = asked_for(project, script)
@@ -89,7 +89,7 @@ def test_a_worker_that_dies_while_a_model_thinks_is_followed_by_another(project:
 
 
 def test_what_keeps_failing_is_tried_less_and_less(
-    project: Path, client: Client, monkeypatch: pytest.MonkeyPatch
+    project: Path, client: ScriptedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker of a hook waits twice as long after each failure, and gives up after some; a person need not wait."""
     place = asked_for(project, Script(kept(project) / "s1.jsonl").user("Fix it"))
@@ -115,7 +115,7 @@ def test_what_keeps_failing_is_tried_less_and_less(
     assert [worker.MAX_TRIES + 2, 1] == [len(client.asked), counted(place)["ReflectionCompleted"]]
 
 
-def test_only_one_reflects_at_a_time(project: Path, client: Client) -> None:
+def test_only_one_reflects_at_a_time(project: Path, client: ScriptedClient) -> None:
     """Another one that finds it at work leaves it alone, and says so to a person."""
     place = asked_for(project, Script(kept(project) / "s1.jsonl").user("Fix it"))
     client.plans(TEXT)
@@ -125,7 +125,9 @@ def test_only_one_reflects_at_a_time(project: Path, client: Client) -> None:
     assert [] == client.asked
 
 
-def test_a_ledger_that_is_held_loses_no_answer(project: Path, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ledger_that_is_held_loses_no_answer(
+    project: Path, client: ScriptedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What a model said waits in the spool with the stretch that it was read from, and nobody is asked twice."""
     place = asked_for(project, Script(kept(project) / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says."))
     commands.add(place, "Name things well", {"rater": "human"})
@@ -147,7 +149,7 @@ def test_a_ledger_that_is_held_loses_no_answer(project: Path, client: Client, mo
     assert Project(project).ledger.exists()
 
 
-def test_another_rater_need_not_wait_for_what_one_failed_at(project: Path, client: Client) -> None:
+def test_another_rater_need_not_wait_for_what_one_failed_at(project: Path, client: ScriptedClient) -> None:
     """Whoever chose another has changed what it failed for: the transcript is read although the client is not there."""
     place = asked_for(project, Script(kept(project) / "s1.jsonl").agent("As [kpt_001] says."))
     client.plans("no")
@@ -191,7 +193,7 @@ def age(*paths: Path, seconds: int = 3_600) -> None:
         os.utime(path, (found.st_atime - seconds, found.st_mtime - seconds))
 
 
-def test_a_session_without_an_id_owes_nothing(project: Path, script: Script, client: Client) -> None:
+def test_a_session_without_an_id_owes_nothing(project: Path, script: Script, client: ScriptedClient) -> None:
     """Nobody could say whose it was; those that have one are judged."""
     place = asked_for(project, script.user("Hello"))
     client.plans(HELPFUL)
@@ -203,7 +205,7 @@ def test_a_session_without_an_id_owes_nothing(project: Path, script: Script, cli
 
 
 @pytest.mark.parametrize("rater", ["none", "claude"])
-def test_half_a_character_is_no_obstacle(project: Path, script: Script, client: Client, rater: str) -> None:
+def test_half_a_character_is_no_obstacle(project: Path, script: Script, client: ScriptedClient, rater: str) -> None:
     """Agents cut emoji in two; what is around it is read, judged and quoted."""
     script.agent("using \ud83d [kpt_001] now", uuid="u\udc00").tool("Bash\ud83d", {"command": "x\ud83d"}, "y\udc00")
     place = asked_for(project, script)
@@ -229,7 +231,7 @@ def test_half_a_character_is_no_obstacle(project: Path, script: Script, client: 
     ids=["quote", "point", "usage", "model", "error"],
 )
 def test_whatever_a_rater_says_is_recorded_somehow(
-    project: Path, script: Script, client: Client, step: dict[str, Any]
+    project: Path, script: Script, client: ScriptedClient, step: dict[str, Any]
 ) -> None:
     """As an answer or as a failure, and never paid for again without a trace; half a secret is stored nowhere."""
     place = asked_for(project, script.user("Hello"))
@@ -240,7 +242,7 @@ def test_whatever_a_rater_says_is_recorded_somehow(
 
 
 def test_what_is_written_after_the_end_of_a_session_is_read_later(
-    project: Path, script: Script, client: Client
+    project: Path, script: Script, client: ScriptedClient
 ) -> None:
     """The agent writes late: half a line is finished, one more follows, and a subagent's transcript appears."""
     script.user("one")
@@ -263,7 +265,7 @@ def test_what_is_written_after_the_end_of_a_session_is_read_later(
     assert "Subagent: Agent: found it" in client.asked[1]["prompt"]
 
 
-def test_a_transcript_that_comes_back_is_judged(project: Path, script: Script, client: Client) -> None:
+def test_a_transcript_that_comes_back_is_judged(project: Path, script: Script, client: ScriptedClient) -> None:
     """A home folder that was not there, a backup that is put back."""
     place = asked_for(project, script.user("Hello"))
     client.plans(HELPFUL)

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from faults import NoToolError, Setting, Tally, crash_states, forging, mutations, pulls, share, share_power
+from faults import FaultCounts, FaultOptions, NoToolError, crash_states, forging, mutations, pulls, share, share_power
 from helpers.sweep import slice_of
 from share import crowd, git_walk
 from tallybook.ledger.storage import caches, disk
@@ -35,7 +35,7 @@ QUICK_LOSSES = ("git: power loss of machines",)
 
 def test_every_mutation_is_found(tmp_path: Path) -> None:
     """Of all seeded changes of a log, verify finds each, a fold refuses each, and no answer is silently wrong."""
-    tally = mutations.ours(Setting(tmp_path, SEED), MUTATIONS, "Tallybook")
+    tally = mutations.ours(FaultOptions(tmp_path, SEED), MUTATIONS, "Tallybook")
     assert () == tally.failures
     assert [MUTATIONS, MUTATIONS, 0, 0, 0] == [*tally.counts.values()]
 
@@ -82,7 +82,7 @@ def test_another_ledger_of_the_same_length_is_found(tmp_path: Path) -> None:
 def test_a_pulled_plug_loses_nothing(system: str, tmp_path: Path) -> None:
     """Every event acknowledged before any pull is there exactly once; the log works on and verifies."""
     try:
-        pulled = list(pulls.suffer(system, PULLS, Setting(tmp_path)))
+        pulled = list(pulls.suffer(system, PULLS, FaultOptions(tmp_path)))
     except NoToolError as missing:
         pytest.skip(str(missing))
     assert [[]] * PULLS == [each.problems for each in pulled]
@@ -97,7 +97,7 @@ def test_a_pulled_plug_loses_nothing(system: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", crash_states.RUNS)
 def test_every_crash_state_recovers(name: str, tmp_path: Path) -> None:
     """Acknowledged batches are read, others are whole or absent, recoveries agree; the log works on and verifies."""
-    tried, counts, broken = crash_states.suffer(name, STATES, Setting(tmp_path))
+    tried, counts, broken = crash_states.suffer(name, STATES, FaultOptions(tmp_path))
     assert [] == [(each.where, each.counts, each.outcome) for each in broken]
     assert tried >= LEAST_STATES
     assert counts["sealed"] > 0
@@ -107,7 +107,7 @@ def test_every_crash_state_recovers(name: str, tmp_path: Path) -> None:
 def test_a_missing_flush_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The enumerator finds lost batches of a stand-in for a writer that acknowledges without flushing the log."""
     monkeypatch.setattr(disk, "flush", lambda *_: None)
-    _, counts, broken = crash_states.suffer("appending", STATES, Setting(tmp_path))
+    _, counts, broken = crash_states.suffer("appending", STATES, FaultOptions(tmp_path))
     assert counts["lost"] > 0
     assert "appending, step " == broken[0].where[:16]
 
@@ -115,7 +115,7 @@ def test_a_missing_flush_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 # ---- Shared books ----
 
 
-def assert_nothing_lost(tally: Tally, *headings: str) -> None:
+def assert_nothing_lost(tally: FaultCounts, *headings: str) -> None:
     """Check that no promise was broken."""
     assert () == tally.failures
     assert [0] * len(headings) == [tally.counts[heading] for heading in headings]
@@ -123,7 +123,7 @@ def assert_nothing_lost(tally: Tally, *headings: str) -> None:
 
 def test_a_forging_member_stops_nobody(tmp_path: Path) -> None:
     """Two honest machines go on, agree, say who wrote what does not count, and lose nothing."""
-    tally = forging.suffer(Setting(tmp_path), slice_of(len(forging.forgeries()), 120))
+    tally = forging.suffer(FaultOptions(tmp_path), slice_of(len(forging.forgeries()), 120))
     assert_nothing_lost(tally, "lost", "doubled")
 
 
@@ -150,7 +150,7 @@ def test_a_fault_loses_and_doubles_nothing(tmp_path: Path, fault: str, monkeypat
     """Each acknowledged rating counts once, all copies of the book are the same bytes, all playbooks the same."""
     monkeypatch.delenv(caches.VARIABLE, raising=False)
     try:
-        tally = share.suffer(fault, 1, Setting(tmp_path))
+        tally = share.suffer(fault, 1, FaultOptions(tmp_path))
     except NoToolError as missing:
         pytest.skip(str(missing))
     assert_nothing_lost(tally, "lost", "doubled", "believed")
@@ -161,7 +161,7 @@ def test_a_power_loss_loses_and_doubles_nothing(tmp_path: Path, name: str, monke
     """Each acknowledged entry and rating is on every machine once after a power loss, and all playbooks agree."""
     monkeypatch.delenv(caches.VARIABLE, raising=False)
     try:
-        tally = share_power.suffer(name, slice_of(10, 1), Setting(tmp_path))
+        tally = share_power.suffer(name, slice_of(10, 1), FaultOptions(tmp_path))
     except NoToolError as missing:
         pytest.skip(str(missing))
     assert_nothing_lost(tally, "lost", "doubled", "believed")

@@ -12,7 +12,7 @@ import sys
 
 import pytest
 
-from helpers.commands import ROOT, Answer, Run
+from helpers.commands import ROOT, CommandResult, Run
 from helpers.commands import run as real_run
 from helpers.documentation import examples
 from helpers.events import HUMAN, list_events
@@ -56,7 +56,7 @@ def named_source(said: str) -> str:
     return said.rpartition("`tallybook import --ledger ")[2].partition("`")[0]
 
 
-def join(run: Run, source: object, *options: str, code: int = 0) -> Answer:
+def join(run: Run, source: object, *options: str, code: int = 0) -> CommandResult:
     """Import another ledger by the command."""
     answer = run("import", "--ledger", str(source), *options)
     assert code == answer.code, answer.err

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import pytest
 
-from helpers.commands import Answer, Run
+from helpers.commands import CommandResult, Run
 from helpers.documentation import COMMANDS, examples, section
 from helpers.events import HUMAN, list_events
 from helpers.ledger_codec import sample
@@ -69,7 +69,7 @@ def log_of(batches: list[tuple[dict[str, str], list[Any]]]) -> MemoryLog:
     return made
 
 
-def seqs(answer: Answer) -> list[int]:
+def seqs(answer: CommandResult) -> list[int]:
     """Return the numbers of the events that a command listed as JSON."""
     return [json.loads(line)["seq"] for line in answer.out.splitlines()]
 

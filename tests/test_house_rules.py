@@ -72,7 +72,7 @@ VIEWS_MAY = (
 PLAYBOOK_TYPE = "tallybook.projections.playbook.view.Playbook"
 
 
-class Rule(NamedTuple):
+class ImportRule(NamedTuple):
     """A rule: the modules that it binds, and the imports that it allows them.
 
     Attributes:
@@ -103,9 +103,9 @@ def top(name: str) -> str:
     return name.partition(".")[0]
 
 
-def client_rule(module: str, client: str) -> Rule:
+def client_rule(module: str, client: str) -> ImportRule:
     """Return the rule of a module of an engine, which may import one client."""
-    return Rule(
+    return ImportRule(
         f"1: {module.removeprefix('tallybook.').replace('.', '/')}.py adds {client}",
         lambda name: name == module,
         lambda name: top(name) in STDLIB or within(name, client, "tallybook.ledger"),
@@ -113,17 +113,17 @@ def client_rule(module: str, client: str) -> Rule:
 
 
 RULES = [
-    Rule(
+    ImportRule(
         "0: imports are absolute, so that the other rules can read them",
         lambda _: True,
         lambda name: not name.startswith("."),
     ),
-    Rule(
+    ImportRule(
         "0: the folders are imported as parts of tallybook; by their bare names they would be second copies",
         lambda _: True,
         lambda name: top(name) not in BARE,
     ),
-    Rule(
+    ImportRule(
         "1: ledger imports the standard library, attrs and itself",
         lambda module: (
             within(module, "tallybook.ledger") and module != "tallybook.ledger.codec" and module not in ENGINE_CLIENTS
@@ -131,28 +131,28 @@ RULES = [
         # Decisions are made on the playbook itself, of which they import the type alone.
         lambda name: top(name) in STDLIB or within(name, "attrs", "tallybook.ledger", PLAYBOOK_TYPE),
     ),
-    Rule(
+    ImportRule(
         "1: ledger/codec.py adds cattrs and msgspec",
         lambda module: module == "tallybook.ledger.codec",
         lambda name: top(name) in STDLIB or within(name, "attrs", "cattrs", "msgspec", "tallybook.ledger"),
     ),
     *starmap(client_rule, ENGINE_CLIENTS.items()),
-    Rule(
+    ImportRule(
         "2: ledger/events.py imports nothing else of ours but constants",
         lambda module: within(module, "tallybook.ledger.events"),
         lambda name: not within(name, "tallybook", "tests") or within(name, "tallybook.ledger.playbook_constants"),
     ),
-    Rule(
+    ImportRule(
         "3: views import the names and tables of the ledger, and each other",
         lambda module: within(module, "tallybook.projections") and not within(module, "tallybook.projections.surfaces"),
         lambda name: not within(name, "tallybook", "tests") or within(name, *VIEWS_MAY),
     ),
-    Rule(
+    ImportRule(
         "4: only projections/surfaces opens logs",
         lambda module: not within(module, "tallybook.ledger", *SHELL),
         lambda name: not within(name, "tallybook.ledger.log"),
     ),
-    Rule(
+    ImportRule(
         "5: nobody but surfaces and tests imports surfaces",
         # The package itself names where the library's names are, for type checkers alone.
         lambda module: module != "tallybook" and not within(module, *SHELL),

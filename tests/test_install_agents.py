@@ -31,7 +31,7 @@ from helpers.agent_settings import (
     settings_of,
     theirs,
 )
-from helpers.commands import MAIN, Answer, installed
+from helpers.commands import MAIN, CommandResult, installed
 from helpers.git_repositories import git
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.hooks import handler
@@ -75,7 +75,7 @@ def test_a_person_is_asked_once(project: Path, typed: str, then: list[str]) -> N
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_uninstall_without_a_name_passes_over_files_that_were_never_ours(
-    project: Path, run: Callable[..., Answer], name: str
+    project: Path, run: Callable[..., CommandResult], name: str
 ) -> None:
     """Settings with comments, which some agents allow, do not keep Claude Code's hooks from being removed."""
     path = settings_of(AGENTS[name], project)
@@ -106,7 +106,7 @@ LAYOUTS: dict[str, Callable[[Installation], bytes | None]] = {
     ],
 )
 def test_each_agent_is_installed_once_and_removed_to_the_byte(
-    project: Path, run: Callable[..., Answer], name: str, layout: str, *, user: bool
+    project: Path, run: Callable[..., CommandResult], name: str, layout: str, *, user: bool
 ) -> None:
     """Every event calls the hook, a second run changes nothing, a dry run neither, and uninstall restores the file."""
     files, root, words = AGENTS[name], Path.home() if user else project, ["--user"] if user else []
@@ -132,7 +132,7 @@ def test_each_agent_is_installed_once_and_removed_to_the_byte(
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_the_timeouts_and_events_are_those_that_the_agent_takes(
-    project: Path, run: Callable[..., Answer], name: str
+    project: Path, run: Callable[..., CommandResult], name: str
 ) -> None:
     """Each event means something to the hook, and each hook has the timeout of its event in the agent's own unit."""
     files = AGENTS[name]
@@ -152,7 +152,7 @@ def test_the_timeouts_and_events_are_those_that_the_agent_takes(
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_a_file_that_git_tracks_has_no_path_of_this_machine(
-    project: Path, run: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch, name: str
+    project: Path, run: Callable[..., CommandResult], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """A file that git tracks has the command alone; another file has the quick line, unless it must be stable."""
     monkeypatch.setenv("PATH", f"{os.environ['PATH']}:/usr/bin:/bin")
@@ -169,7 +169,7 @@ def test_a_file_that_git_tracks_has_no_path_of_this_machine(
         assert str(own).encode() not in path.read_bytes()
 
 
-def test_codex_keeps_a_line_that_works(project: Path, run: Callable[..., Answer]) -> None:
+def test_codex_keeps_a_line_that_works(project: Path, run: Callable[..., CommandResult]) -> None:
     """It records trust by the hash of a hook, so neither an upgrade nor another Python changes line or timeout."""
     files = AGENTS["codex"]
     path = settings_of(files, project)
@@ -195,7 +195,7 @@ def test_codex_keeps_a_line_that_works(project: Path, run: Callable[..., Answer]
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_a_folder_that_leads_out_of_the_project_is_refused(
-    project: Path, run: Callable[..., Answer], tmp_path_factory: pytest.TempPathFactory, name: str
+    project: Path, run: Callable[..., CommandResult], tmp_path_factory: pytest.TempPathFactory, name: str
 ) -> None:
     """As Claude Code's is: nothing is written there."""
     away = tmp_path_factory.mktemp("away")
@@ -207,7 +207,7 @@ def test_a_folder_that_leads_out_of_the_project_is_refused(
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_settings_may_be_a_link_into_the_home(project: Path, run: Callable[..., Answer], name: str) -> None:
+def test_settings_may_be_a_link_into_the_home(project: Path, run: Callable[..., CommandResult], name: str) -> None:
     """As people have it who keep them elsewhere: the file is changed and restored, and the link stays."""
     files = AGENTS[name]
     path, target = settings_of(files, project), Path.home() / "dotfiles" / "hooks.json"
@@ -330,7 +330,7 @@ def test_for_a_tracked_file_init_and_doctor_name_the_cause(inside: Environment) 
 )
 def test_the_folder_is_where_the_agent_is_started(  # noqa: PLR0913 - the folders are the case
     project: Path,
-    run: Callable[..., Answer],
+    run: Callable[..., CommandResult],
     monkeypatch: pytest.MonkeyPatch,
     *,
     git: str | None,
@@ -357,7 +357,7 @@ def test_the_folder_is_where_the_agent_is_started(  # noqa: PLR0913 - the folder
 
 
 def test_a_file_that_changes_under_way_is_not_written_over(
-    claude: Path, run: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch
+    claude: Path, run: Callable[..., CommandResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An agent that writes its settings between our look and our write: its bytes stay, one line says so."""
     (claude / "settings.json").write_bytes(THEIRS)
@@ -375,7 +375,7 @@ def test_a_file_that_changes_under_way_is_not_written_over(
     assert hook_entries.own_commands((claude / "settings.json").read_bytes(), CLAUDE, "")
 
 
-def test_files_are_as_private_as_the_folder(claude: Path, run: Callable[..., Answer]) -> None:
+def test_files_are_as_private_as_the_folder(claude: Path, run: Callable[..., CommandResult]) -> None:
     """For the user alone, in a shared folder for those who share it."""
     run("init")
     modes = {stat.S_IMODE((claude / name).stat().st_mode) for name in OURS}

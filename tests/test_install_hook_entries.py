@@ -22,7 +22,7 @@ import tallybook
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.install import hook_entries
-from tallybook.projections.surfaces.install.hook_entries import Call, call_of, hook_command
+from tallybook.projections.surfaces.install.hook_entries import HookCommand, call_of, hook_command
 
 COMMAND = f"/x/python3 -I -S -X utf8 -c '{hook_entries._CODE}' /lib || tallybook hook || :"
 
@@ -128,24 +128,26 @@ CODE = "import sys; sys.path.append(sys.argv[1]); from tallybook.hook import mai
 EARLIER_CODE = "import sys; sys.path.append(sys.argv[1]); import hook_start; hook_start.main()"
 DIRECT = f"/x/python3 -I -S -X utf8 -c '{CODE}' '/my lib' || tallybook hook || :"
 CALLS = {
-    "tallybook hook": Call("tallybook", is_plain=True),
-    "'/my bin/tallybook' hook": Call("/my bin/tallybook", is_plain=True),
-    "tallybook.exe hook": Call("tallybook.exe", is_plain=True),
-    "tallybook hook || :": Call("tallybook", is_plain=True),
-    "nice -n 5 tallybook hook": Call("tallybook"),
-    "mine && tallybook hook": Call("tallybook", does_more=True),
-    "mine\ntallybook hook": Call("tallybook", does_more=True),
-    DIRECT: Call("tallybook", "/x/python3", "/my lib", "tallybook/hook.py", is_plain=True),
-    f"nice {DIRECT}": Call("tallybook", "/x/python3", "/my lib", "tallybook/hook.py"),
-    f"mine; nice {DIRECT}": Call("tallybook", "/x/python3", "/my lib", "tallybook/hook.py", does_more=True),
-    DIRECT.replace("tallybook hook", "'/my bin/tallybook' hook"): Call(
+    "tallybook hook": HookCommand("tallybook", is_plain=True),
+    "'/my bin/tallybook' hook": HookCommand("/my bin/tallybook", is_plain=True),
+    "tallybook.exe hook": HookCommand("tallybook.exe", is_plain=True),
+    "tallybook hook || :": HookCommand("tallybook", is_plain=True),
+    "nice -n 5 tallybook hook": HookCommand("tallybook"),
+    "mine && tallybook hook": HookCommand("tallybook", does_more=True),
+    "mine\ntallybook hook": HookCommand("tallybook", does_more=True),
+    DIRECT: HookCommand("tallybook", "/x/python3", "/my lib", "tallybook/hook.py", is_plain=True),
+    f"nice {DIRECT}": HookCommand("tallybook", "/x/python3", "/my lib", "tallybook/hook.py"),
+    f"mine; nice {DIRECT}": HookCommand("tallybook", "/x/python3", "/my lib", "tallybook/hook.py", does_more=True),
+    DIRECT.replace("tallybook hook", "'/my bin/tallybook' hook"): HookCommand(
         "/my bin/tallybook", "/x/python3", "/my lib", "tallybook/hook.py", is_plain=True
     ),
-    DIRECT.replace(" -I -S -X utf8", ""): Call(
+    DIRECT.replace(" -I -S -X utf8", ""): HookCommand(
         "tallybook", "/x/python3", "/my lib", "tallybook/hook.py", is_plain=True
     ),
-    DIRECT.replace(CODE, EARLIER_CODE): Call("tallybook", "/x/python3", "/my lib", "hook_start.py", is_plain=True),
-    DIRECT.replace("main()", "mine()"): Call("tallybook", does_more=True),
+    DIRECT.replace(CODE, EARLIER_CODE): HookCommand(
+        "tallybook", "/x/python3", "/my lib", "hook_start.py", is_plain=True
+    ),
+    DIRECT.replace("main()", "mine()"): HookCommand("tallybook", does_more=True),
 }
 """Command line → how it calls our hook."""
 

@@ -252,7 +252,7 @@ JSON = st.recursive(
 C_PARTS = ("_json", "_sha2", "_sha256")
 
 
-class Pair(NamedTuple):
+class ValuePair(NamedTuple):
     """A pair of values."""
 
     one: int
@@ -286,13 +286,13 @@ def without(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def test_a_named_tuple_equals_that_of_typing() -> None:
     """Fields, defaults, order, methods, module, text and pickles are those of ``typing.NamedTuple``."""
-    assert (Twin._fields, Twin._field_defaults) == (Pair._fields, Pair._field_defaults)
-    assert (1, "b", "1b", (1, "x")) == (*Pair(1), Pair(1).both, Pair(1)._replace(two="x"))
-    assert repr(Twin(1, "x")).replace("Twin", "Pair") == repr(Pair(1, "x"))
-    assert Pair(1) == pickle.loads(pickle.dumps(Pair(1)))  # noqa: S301 - made in this line
-    assert (__name__, True) == (Pair.__module__, (Pair.__doc__ or "").startswith("A pair of values"))
+    assert (Twin._fields, Twin._field_defaults) == (ValuePair._fields, ValuePair._field_defaults)
+    assert (1, "b", "1b", (1, "x")) == (*ValuePair(1), ValuePair(1).both, ValuePair(1)._replace(two="x"))
+    assert repr(Twin(1, "x")).replace("Twin", "ValuePair") == repr(ValuePair(1, "x"))
+    assert ValuePair(1) == pickle.loads(pickle.dumps(ValuePair(1)))  # noqa: S301 - made in this line
+    assert (__name__, True) == (ValuePair.__module__, (ValuePair.__doc__ or "").startswith("A pair of values"))
     with pytest.raises(TypeError, match="one"):
-        Pair()  # type: ignore[call-arg]
+        ValuePair()  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize("lacking", [False, True], ids=["as it is", "without C"])

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import msgspec
 import pytest
 
-from helpers.ledger_lines import AT, EVENTS, KEYS, TEXTS, TRICKY, Read, read, stamp
+from helpers.ledger_lines import AT, EVENTS, KEYS, TEXTS, TRICKY, ScanResult, read, stamp
 from tallybook.ledger import line
 from tallybook.ledger.clock import moment
 from tallybook.ledger.codec import decode, encode, parse_head
@@ -185,11 +185,11 @@ TORN = b'{"crc":"00000000","seq":14,"id":"0192aaaa-0000-7000-8000-00000000000e",
 UNKNOWN = Draft("point.starred", 3, {"name": "kpt_002", "stars": 5}, {"why": "a text of a kind that is not known"})
 
 
-def golden_read() -> Read:
+def golden_read() -> ScanResult:
     """Return the result of a scan of the golden ledger."""
     with GOLDEN.open("rb") as file:
         scan = Scan(file.fileno(), START, GOLDEN.stat().st_size)
-        return Read(list(scan), scan.stop, scan.sealed_ranges)
+        return ScanResult(list(scan), scan.stop, scan.sealed_ranges)
 
 
 def framed(batch: Batch, by: dict[str, str], mark: Position) -> RawBatch:

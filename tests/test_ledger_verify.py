@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from helpers.ledger_lines import Read, batches_of, file_of, forge, raw, read, stamp
+from helpers.ledger_lines import ScanResult, batches_of, file_of, forge, raw, read, stamp
 from helpers.ledger_logs import BATCHES, GROUPS, LINES, LOG, flips, rated, seal_of, sealed_log
 from tallybook.ledger import scan, search, verification
 from tallybook.ledger.codec import encode
@@ -429,14 +429,14 @@ TORN = {
 def test_a_sealed_range_is_skipped_exactly(torn: bytes) -> None:
     """The torn and sealed bytes are not read; everything before and after them is."""
     log = sealed_log(torn)
-    assert Read(log.batches, None, [log.range]) == read(log.data)
+    assert ScanResult(log.batches, None, [log.range]) == read(log.data)
 
 
 @given(st.binary(max_size=300))
 def test_any_torn_bytes_can_be_sealed(torn: bytes) -> None:
     """For any torn bytes one seal makes the log whole again."""
     log = sealed_log(b"\0" + torn)
-    assert Read(log.batches, None, [log.range]) == read(log.data)
+    assert ScanResult(log.batches, None, [log.range]) == read(log.data)
 
 
 def test_a_batch_whose_last_lines_are_missing_is_called_unfinished() -> None:

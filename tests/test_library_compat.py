@@ -19,9 +19,9 @@ import pytest
 from helpers.commands import ROOT
 from helpers.events import HUMAN
 from helpers.hook_calls import events
-from helpers.reference_model import Model, book, extraction, next_name, point
+from helpers.reference_model import ReferenceModel, book, extraction, next_name, point
 from helpers.sweep import slice_of
-from helpers.transcripts import Client, Script, answer, choose, kept
+from helpers.transcripts import Script, ScriptedClient, answer, choose, kept
 from tallybook import compat
 from tallybook.ledger.errors import BadInputError, NothingToDoError
 from tallybook.ledger.events import ReflectionCompleted
@@ -100,7 +100,7 @@ def injected(answered: dict[str, Any]) -> str:
 
 
 def test_hook_scripts_of_the_old_module_run(
-    project: Path, client: Client, hook: Callable[..., Any], write_playbook: Callable[[object], Path]
+    project: Path, client: ScriptedClient, hook: Callable[..., Any], write_playbook: Callable[[object], Path]
 ) -> None:
     """A session gets the playbook once and again after a compaction; its end is reflected on if settings say so."""
     write_playbook(book("Use type hints."))
@@ -152,7 +152,7 @@ def test_unreadable_settings_switch_the_updates_off(damaged: bytes | None) -> No
     assert {"model": "opus", "playbook_update_on_clear": True} == compat.load_settings()
 
 
-def test_the_function_of_the_specification_respects_the_daily_tokens(project: Path, client: Client) -> None:
+def test_the_function_of_the_specification_respects_the_daily_tokens(project: Path, client: ScriptedClient) -> None:
     """Its cost counts with the rest, a run beyond the limit does not begin, and no secret is sent."""
     choose(rater="claude", tokens_per_day=6_000)
     place = Project(project)
@@ -177,13 +177,13 @@ def counted(entries: Iterable[dict[str, Any]]) -> list[tuple[str, int, int]]:
     return sorted((kp["text"], kp["helpful"], kp["harmful"]) for kp in entries)
 
 
-class World:
+class CompatWorld:
     """A ledger, its reference model, and the model's name of each entry."""
 
     def __init__(self, here: Project) -> None:
         """Begin with one entry."""
         self.here = here
-        self.model = Model({"key_points": []})
+        self.model = ReferenceModel({"key_points": []})
         self.names: dict[str, str] = {}
         self.puts = 0
         self.add("a")
@@ -224,7 +224,7 @@ class World:
 class Program:
     """One program's dict, with the updates that it has not saved yet."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: CompatWorld) -> None:
         """Load the playbook."""
         self.world = world
         self.playbook = compat.load_playbook()
@@ -346,7 +346,7 @@ def test_updates_saved_together_equal_the_reference_model(
     new_project: Callable[[], Path], steps: list[tuple[int, Any]]
 ) -> None:
     """Two dicts with any number of updates a save, and other writers in between, equal the model."""
-    world = World(Project(new_project()))
+    world = CompatWorld(Project(new_project()))
     programs = [Program(world), Program(world)]
     for who, (step, *arguments) in steps:
         if step == "reload":

@@ -15,7 +15,7 @@ from helpers.commands import Run
 from helpers.events import list_events
 from helpers.hook_calls import START, events
 from helpers.lift import PROMPT, TEXTS, end, end_events, hold, hook, injections, load, measured, observe, six_entries
-from helpers.transcripts import Client, Script, answer, asked_for, kept
+from helpers.transcripts import Script, ScriptedClient, answer, asked_for, kept
 from tallybook.ledger.events import (
     KIND_OF,
     LiftAsked,
@@ -382,7 +382,7 @@ def test_parts_by_task_obey_the_draw_of_their_session(here: Project, run: Run) -
 
 @pytest.mark.parametrize("in_a_fork", [False, True], ids=["the session", "a fork of it"])
 def test_a_reflector_sees_what_was_withheld_without_names(
-    here: Project, run: Run, client: Client, *, in_a_fork: bool
+    here: Project, run: Run, client: ScriptedClient, *, in_a_fork: bool
 ) -> None:
     """Rule 11: its text is in the prompt, its name is not, and a rating of it in that reflection is ignored.
 

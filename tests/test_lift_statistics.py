@@ -17,9 +17,9 @@ from helpers.sweep import slice_of
 import lift_simulation
 from tallybook.projections.history import lift_verdict as verdict
 from tallybook.projections.history.lift_verdict import (
+    Assumptions,
     Evidence,
     Trial,
-    World,
     budget,
     claims,
     count_sessions,
@@ -188,7 +188,7 @@ def test_the_number_of_sessions_agrees_with_what_it_takes() -> None:
     """`lift ask` names about what a verdict takes, more of them with missing outcomes, and none above a share."""
     [rng] = lift_simulation.chances(1)
     outcomes = [y for _, y in zip(range(500), clean_outcomes(rng), strict=False)]
-    world = World(outcomes, (100 - sum(outcomes) / 500) / 2, 0.2, (0.0, 0.0), (80.0, 100.0))
+    world = Assumptions(outcomes, (100 - sum(outcomes) / 500) / 2, 0.2, (0.0, 0.0), (80.0, 100.0))
     lead = log(2 * len(verdict.SIZES) / SHARE)
     shares = (0.0, 0.02, 0.05, 0.2)
     none, few, more, too_many = (count_sessions(world._replace(missing=(m, m)), lead) for m in shares)

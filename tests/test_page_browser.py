@@ -436,7 +436,7 @@ def test_the_tab_key_reaches_every_control_and_shows_where_it_is(tab: Tab, view:
 SERVE = [sys.executable, "-m", "tallybook", "page", "--serve", "--json"]
 
 
-class Served(NamedTuple):
+class BrowserPageServer(NamedTuple):
     """A server of a page, and its address."""
 
     process: subprocess.Popen[str]
@@ -454,17 +454,17 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def served(folder: Path) -> Iterator[Served]:
+def served(folder: Path) -> Iterator[BrowserPageServer]:
     """Return a running server of the page of that project."""
     process = subprocess.Popen(SERVE, cwd=folder, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
-    yield Served(process, json.loads(process.stdout.readline())["address"])
+    yield BrowserPageServer(process, json.loads(process.stdout.readline())["address"])
     process.kill()
     process.communicate()
 
 
 def test_a_served_page_follows_its_ledger_and_says_when_the_server_ends(
-    browser: Browser, folder: Path, served: Served
+    browser: Browser, folder: Path, served: BrowserPageServer
 ) -> None:
     """The address loses its token; a new event appears without a hand; after the server's end the page says so."""
     page = browser.new_context().new_page()
@@ -481,7 +481,9 @@ def test_a_served_page_follows_its_ledger_and_says_when_the_server_ends(
     page.context.close()
 
 
-def test_a_text_that_is_redacted_leaves_a_served_page(browser: Browser, folder: Path, served: Served) -> None:
+def test_a_text_that_is_redacted_leaves_a_served_page(
+    browser: Browser, folder: Path, served: BrowserPageServer
+) -> None:
     """After a redaction the page warns and shows the text no longer, also while a dialog is open."""
     page = browser.new_context().new_page()
     page.goto(served.address)

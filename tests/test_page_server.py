@@ -49,7 +49,7 @@ COMMAND = [sys.executable, "-m", "tallybook", "page", "--serve", "--json"]
 END_S = 20
 
 
-class Reply(NamedTuple):
+class ServerReply(NamedTuple):
     """An answer of the server."""
 
     status: int
@@ -57,7 +57,7 @@ class Reply(NamedTuple):
     body: str
 
 
-class Served(NamedTuple):
+class RunningServer(NamedTuple):
     """A server that answers in a thread, and the addresses that it announced."""
 
     server: server.PageServer
@@ -73,14 +73,14 @@ class Served(NamedTuple):
         """Return the path of its first address."""
         return path_of(self.addresses[0])
 
-    def ask(self, path: str, method: str = "GET", **headers: str) -> Reply:
+    def ask(self, path: str, method: str = "GET", **headers: str) -> ServerReply:
         """Return the answer to one request."""
         connection = HTTPConnection("127.0.0.1", self.port, timeout=END_S)
         connection.request(method, path, headers=headers)
         answer = connection.getresponse()
         body = answer.read().decode()
         connection.close()
-        return Reply(answer.status, dict(answer.getheaders()), body)
+        return ServerReply(answer.status, dict(answer.getheaders()), body)
 
     def cookie(self) -> str:
         """Return the cookie that the address is exchanged for; an address is good for one."""
@@ -107,14 +107,14 @@ def here(project: Path) -> Project:
 
 
 @pytest.fixture
-def served(here: Project) -> Iterator[Served]:
+def served(here: Project) -> Iterator[RunningServer]:
     """Return a server of its page."""
     addresses: list[str] = []
     with server.PageServer(here, Choices(served=True), addresses.append) as running:
         addresses.append(running.address)
         thread = Thread(target=running.serve_forever, args=(0.01,), daemon=True)
         thread.start()
-        yield Served(running, addresses)
+        yield RunningServer(running, addresses)
         running.shutdown()
         thread.join(END_S)
 
@@ -129,7 +129,7 @@ def process(here: Project) -> Iterator[subprocess.Popen[str]]:
         running.kill()
 
 
-def test_the_token_becomes_a_cookie_and_leaves_the_address(served: Served) -> None:
+def test_the_token_becomes_a_cookie_and_leaves_the_address(served: RunningServer) -> None:
     """The address leads to one without a token, and sets a cookie that no script and no other site gets."""
     first = served.ask(served.path)
     assert (303, "/", "") == (first.status, first.headers["Location"], first.body)
@@ -146,7 +146,7 @@ def test_the_token_becomes_a_cookie_and_leaves_the_address(served: Served) -> No
     assert (False, False) == (token in page.body, token in str(page.headers))
 
 
-def test_a_token_is_exchanged_once_and_another_browser_gets_the_next_one(served: Served) -> None:
+def test_a_token_is_exchanged_once_and_another_browser_gets_the_next_one(served: RunningServer) -> None:
     """A used address lets nobody in who has no cookie; the server prints a new one each time that one was used."""
     cookie = served.cookie()
     refused = served.ask(served.path)
@@ -164,7 +164,7 @@ def test_a_token_is_exchanged_once_and_another_browser_gets_the_next_one(served:
     assert 3 == len({served.path, again, third})
 
 
-def test_nobody_without_the_cookie_gets_anything(served: Served) -> None:
+def test_nobody_without_the_cookie_gets_anything(served: RunningServer) -> None:
     """Without cookie or with a wrong one, and with a wrong token, every path is refused in one line."""
     for path in (
         "/",
@@ -181,7 +181,7 @@ def test_nobody_without_the_cookie_gets_anything(served: Served) -> None:
             assert f"{REFUSED}\n" == reply.body
 
 
-def test_a_name_that_somebody_made_lead_here_gets_no_answer(served: Served) -> None:
+def test_a_name_that_somebody_made_lead_here_gets_no_answer(served: RunningServer) -> None:
     """Only the loopback address and localhost with the server's port are answered, whatever the cookie."""
     cookie = served.cookie()
     for host in ("evil.example", f"evil.example:{served.port}", "127.0.0.1", "localhost:1", ""):
@@ -190,14 +190,14 @@ def test_a_name_that_somebody_made_lead_here_gets_no_answer(served: Served) -> N
     assert 200 == served.ask("/", Cookie=cookie, Host=f"localhost:{served.port}").status
 
 
-def test_it_answers_get_alone(served: Served) -> None:
+def test_it_answers_get_alone(served: RunningServer) -> None:
     """Every other method is refused, with and without the cookie."""
     for headers in ({}, {"Cookie": served.cookie()}):
         reply = served.ask("/", "POST", **headers)
         assert 501 == reply.status
 
 
-def test_it_is_refreshed_while_the_ledger_grows(here: Project, served: Served, run: Run) -> None:
+def test_it_is_refreshed_while_the_ledger_grows(here: Project, served: RunningServer, run: Run) -> None:
     """The head changes with the ledger, and the page that is asked for then has the new events and no redacted text."""
     cookie = served.cookie()
 

@@ -16,7 +16,7 @@ from helpers.events import give
 from helpers.git_repositories import git
 from helpers.hook_calls import START, call, events, told
 from helpers.shared_clones import make_clones
-from helpers.transcripts import Client, Script, answer, asked_for, kept
+from helpers.transcripts import Script, ScriptedClient, answer, asked_for, kept
 from tallybook.ledger.codec import decode
 from tallybook.ledger.events import PlaybookInjected, PointCited, PointNoted, PointRated
 from tallybook.projections.surfaces.history.reading import open_log
@@ -145,7 +145,7 @@ def test_both_share_one_budget(run: Run, project: Path, mine: Project, *, by_tas
 
 @pytest.mark.usefixtures("mine")
 def test_a_reflection_rates_both_and_learns_nothing_anew(
-    run: Run, project: Path, mine: Project, client: Client
+    run: Run, project: Path, mine: Project, client: ScriptedClient
 ) -> None:
     """The rater is shown own entries by name, rates each where it is, and cannot add an own text (rule 24)."""
     script = Script(kept(project) / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] and [my_001] say.")

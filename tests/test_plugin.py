@@ -21,7 +21,7 @@ from helpers.agent_settings import CLAUDE
 from helpers.commands import ROOT
 from helpers.documentation import HOOKS, chapter
 from helpers.events import list_events
-from helpers.stub_models import Reply, Request, StubModel, stub_model
+from helpers.stub_models import ModelReply, ModelRequest, StubModel, stub_model
 from tallybook.projections.surfaces.agents import gemini
 from tallybook.projections.surfaces.cli.main import VERBS
 from tallybook.projections.surfaces.workspace.project import Project
@@ -149,7 +149,7 @@ FOLDERS = {
 """Word of a command below → the folder that it stands for."""
 
 
-class Client(NamedTuple):
+class PluginClient(NamedTuple):
     """A client.
 
     Attributes:
@@ -173,7 +173,7 @@ class Client(NamedTuple):
     environment: dict[str, str]
 
 
-CLAUDE_CLIENT = Client(
+CLAUDE_CLIENT = PluginClient(
     ("plugin validate --strict PLUGIN", "plugin marketplace add ROOT", "plugin install tallybook@tallybook"),
     "-p PROMPT",
     "/tallybook:playbook kpt_001",
@@ -187,7 +187,7 @@ CLAUDE_CLIENT = Client(
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     },
 )
-CODEX = Client(
+CODEX = PluginClient(
     ("plugin marketplace add ROOT", "plugin add tallybook@tallybook"),
     "exec --dangerously-bypass-hook-trust --skip-git-repo-check PROMPT",
     "$tallybook:tallybook kpt_001",
@@ -205,7 +205,7 @@ env_key = "STUB_KEY"
 """,
     {"STUB_KEY": "stub"},
 )
-GEMINI = Client(
+GEMINI = PluginClient(
     ("extensions validate EXTENSION", "extensions install EXTENSION --consent"),
     "--model gemini-2.5-flash --yolo -p PROMPT",
     "/playbook kpt_001",
@@ -218,7 +218,7 @@ GEMINI = Client(
 TABLE = {"claude": CLAUDE_CLIENT, "codex": CODEX, "gemini": GEMINI}
 
 
-class Place(NamedTuple):
+class ClientProject(NamedTuple):
     """A project, and a client in it.
 
     Attributes:
@@ -276,7 +276,7 @@ def test_the_documentation_has_the_commands_that_are_run_here(name: str) -> None
 
 
 @pytest.fixture(params=TABLE)
-def place(request: pytest.FixtureRequest, project: Path) -> Iterator[Place]:
+def place(request: pytest.FixtureRequest, project: Path) -> Iterator[ClientProject]:
     """Return a project with one entry, and a client with a home of its own; skip where the client is absent."""
     name = request.param
     program = shutil.which(name)
@@ -285,8 +285,8 @@ def place(request: pytest.FixtureRequest, project: Path) -> Iterator[Place]:
     home, client = Path(os.environ["HOME"]), TABLE[name]
     commands.add(here := Project(project), "Quote ids as strings.", {"rater": "human"})
 
-    def reply(_: Request) -> Reply:
-        return Reply("Done, following [kpt_001].")
+    def reply(_: ModelRequest) -> ModelReply:
+        return ModelReply("Done, following [kpt_001].")
 
     with stub_model(reply) as model:
         settings = home / client.settings
@@ -295,11 +295,11 @@ def place(request: pytest.FixtureRequest, project: Path) -> Iterator[Place]:
         keep = {name: os.environ[name] for name in ("HOME", "LANG", "TMPDIR") if name in os.environ}
         others = [folder for folder in os.environ["PATH"].split(os.pathsep) if not Path(folder, "tallybook").exists()]
         own = {key: value.replace("ADDRESS", model.address) for key, value in client.environment.items()}
-        yield Place(here, home, model, name, keep | own | {"PATH": os.pathsep.join(others)}, program)
+        yield ClientProject(here, home, model, name, keep | own | {"PATH": os.pathsep.join(others)}, program)
 
 
 def test_a_session_has_the_playbook_once_and_its_citation_is_recorded(
-    place: Place, tmp_path_factory: pytest.TempPathFactory
+    place: ClientProject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Installed by its documented commands, the hooks inject it and record a citation; removed, nothing is left of it.
 
@@ -330,7 +330,7 @@ def test_a_session_has_the_playbook_once_and_its_citation_is_recorded(
         assert json.loads(client.preset) == {key: value for key, value in json.loads(left).items() if value}
 
 
-def test_without_the_command_the_session_goes_on_and_says_so(place: Place) -> None:
+def test_without_the_command_the_session_goes_on_and_says_so(place: ClientProject) -> None:
     """One line says what is missing, nothing is injected or recorded, and the model is asked as ever."""
     client = TABLE[place.name]
     for line in client.install:

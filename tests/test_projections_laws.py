@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from helpers.reference_model import EXTRACTIONS, LEGACY_FILES, Model, migrate
+from helpers.reference_model import EXTRACTIONS, LEGACY_FILES, ReferenceModel, migrate
 from helpers.sweep import slice_of
 from helpers.view_catalog import CONFIGURED_VIEWS, VIEWS
 from helpers.view_histories import FUTURES, HISTORIES, comparable, history, plain, ticking
@@ -124,7 +124,7 @@ def test_a_replay_equals_the_specification_after_every_batch(
     tmp_path: Path, legacy: dict[str, Any], updates: list[dict[str, Any]]
 ) -> None:
     """For any legacy file and any updates, every moment of the ledger equals the specification's result."""
-    log, model = JsonlLog(Path(tempfile.mkdtemp(dir=tmp_path)), ticking()), Model(migrate(legacy))
+    log, model = JsonlLog(Path(tempfile.mkdtemp(dir=tmp_path)), ticking()), ReferenceModel(migrate(legacy))
     deliver(log, Import(read_legacy(json.dumps(legacy).encode())), None)
     moments = {log.head().seq: model.copy().playbook}
     for brought in updates:
@@ -145,7 +145,7 @@ def test_playbook_json_equals_the_specification_after_every_command(
     """A project that begins with a legacy file has the specification's playbook.json after every record."""
     project = Project(new_project())
     project.playbook.write_text(json.dumps(legacy), encoding="utf-8")
-    model = Model(migrate(legacy))
+    model = ReferenceModel(migrate(legacy))
     for brought in updates:
         model.update(brought)
         outcome = commands.record(project, whole(brought), {"rater": "reflector"})

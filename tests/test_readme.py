@@ -27,7 +27,7 @@ from helpers.documentation import (
     PAGES,
     TELEMETRY,
     VIEWS,
-    Example,
+    CodeBlock,
     anchor,
     examples,
     first_cells,
@@ -181,13 +181,13 @@ OF_THE_CLONE = ("sh .ci/", ".ci/", ".venv/bin/", "python -m tests", "pip install
 """How a line begins that installs something or works on the clone."""
 
 
-def shell_lines(example: Example) -> list[str]:
+def shell_lines(example: CodeBlock) -> list[str]:
     """Return the commands of a block of shell, each on one line and without comments."""
     lines = example.code.replace("\\\n", " ").splitlines()
     return [" ".join(re.sub(r"(^|\s)#.*", "", line).split()) for line in lines if line.strip()]
 
 
-def blocks_of_the_command() -> list[Example]:
+def blocks_of_the_command() -> list[CodeBlock]:
     """Return the blocks of shell that use Tallybook in a project."""
     others = (*OF_THE_CLONE, *ELSEWHERE)
     blocks = [block for block in examples("sh") if not any(line.startswith(others) for line in shell_lines(block))]
@@ -218,7 +218,7 @@ def make_clone(project: Path) -> None:
 
 
 @pytest.mark.parametrize("block", blocks_of_the_command(), ids=lambda block: f"{block.page}:{block.code[:40].strip()}")
-def test_a_block_of_commands_runs(block: Example, demo_project: Path, project: Path) -> None:
+def test_a_block_of_commands_runs(block: CodeBlock, demo_project: Path, project: Path) -> None:
     """Every line of it exits with 0 in a project that has a playbook."""
     shutil.copytree(demo_project, project, dirs_exist_ok=True)
     bin_ = project.parent / f"{project.name}-bin"

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import pytest
 
-from helpers.transcripts import Client, Script, answer, asked_for, client_in, kept, said
+from helpers.transcripts import Script, ScriptedClient, answer, asked_for, client_in, kept, said
 from tallybook.ledger.codec import decode
 from tallybook.projections.history.event_rows import row
 from tallybook.projections.surfaces.history.reading import open_log
@@ -47,7 +47,7 @@ def reflected(project: Project, rater: str, model: str = "") -> tuple[Result, li
 
 
 def test_the_client_is_asked_with_nothing_of_a_session(
-    owed: Project, client: Client, monkeypatch: pytest.MonkeyPatch
+    owed: Project, client: ScriptedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No tools, no hooks, no instructions or memory of the user's, no system prompt of its own and no thinking."""
     monkeypatch.setenv("MAX_THINKING_TOKENS", "31999")
@@ -80,10 +80,12 @@ SERVERS: list[dict[str, Any]] = [{"name": 'od"d.1', "enabled": True}, {"name": "
 
 
 @pytest.fixture
-def stand_in(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Client]:
+def stand_in(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], ScriptedClient]:
     """Return a function that puts a stand-in of a name before every other command."""
 
-    def make(name: str) -> Client:
+    def make(name: str) -> ScriptedClient:
         made = client_in(tmp_path_factory.mktemp("bin"), name)
         monkeypatch.setenv("PATH", f"{made.folder}{os.pathsep}{os.environ['PATH']}")
         return made
@@ -120,7 +122,7 @@ def config_of(words: list[str]) -> dict[str, Any]:
     return {name: tomllib.loads(f"x = {value}")["x"] for name, _, value in (value.partition("=") for value in values)}
 
 
-def test_codex_is_asked_without_tools_hooks_or_a_session(stand_in: Callable[[str], Client]) -> None:
+def test_codex_is_asked_without_tools_hooks_or_a_session(stand_in: Callable[[str], ScriptedClient]) -> None:
     """Its models lose their tools, each MCP server is turned off by name, and the folder is an empty one."""
     codex = stand_in("codex")
     codex.plans(
@@ -143,7 +145,7 @@ def test_codex_is_asked_without_tools_hooks_or_a_session(stand_in: Callable[[str
 
 
 def test_gemini_is_asked_without_tools_hooks_or_a_session(
-    stand_in: Callable[[str], Client], tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    stand_in: Callable[[str], ScriptedClient], tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has a home of its own with links to the user's login and settings alone, and no tool is allowed."""
     users = tmp_path_factory.mktemp("users")
@@ -206,7 +208,7 @@ CLIENT_FAILURES: dict[str, tuple[list[dict[str, Any]], str, str, int]] = {
 
 
 @pytest.mark.parametrize("name", CLIENT_FAILURES)
-def test_what_a_client_comes_to_nothing_with_is_a_failure(stand_in: Callable[[str], Client], name: str) -> None:
+def test_what_a_client_comes_to_nothing_with_is_a_failure(stand_in: Callable[[str], ScriptedClient], name: str) -> None:
     """It has its cause, its reason and its cost; Codex is sent nothing of a session before its tools are known."""
     rater = name.partition(",")[0]
     steps, cause, reason, tokens = CLIENT_FAILURES[name]
@@ -275,7 +277,7 @@ class Address:
 
 
 def _handler(address: Address) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
+    class RaterHandler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             """Note that a redirect was followed."""
             self._answer(b"")
@@ -310,7 +312,7 @@ def _handler(address: Address) -> type[BaseHTTPRequestHandler]:
         def log_message(self, *_: object) -> None:
             """Say nothing."""
 
-    return Handler
+    return RaterHandler
 
 
 @pytest.fixture

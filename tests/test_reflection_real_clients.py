@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from helpers.stub_models import Reply, Request, StubModel, stub_model
+from helpers.stub_models import ModelReply, ModelRequest, StubModel, stub_model
 from helpers.transcripts import answer
 from tallybook.projections.surfaces.reflection import raters
 from tallybook.projections.surfaces.workspace.settings import Settings
@@ -37,13 +37,13 @@ for line in sys.stdin:
 """
 
 
-class World:
+class ClientHome:
     """A user's home whose settings have hooks, an MCP server and instructions, and a model on loopback."""
 
     def __init__(self, home: Path, model: StubModel, folder: Path) -> None:
         """Write the settings of each client."""
         self.home, self.model, self.folder = home, model, folder
-        self.replies: list[Reply] = []
+        self.replies: list[ModelReply] = []
         server = folder / "server.py"
         server.write_text(SERVER.format(mark=str(self.mark("server"))))
         hook = {"hooks": [{"type": "command", "command": f"touch '{self.mark('hook')}'"}]}
@@ -94,11 +94,11 @@ class World:
         paths = [path for path in sorted(self.home.rglob("*")) if path.is_file()]
         return {str(path.relative_to(self.home)): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
 
-    def reply(self, _: Request) -> Reply:
+    def reply(self, _: ModelRequest) -> ModelReply:
         """Answer with the next planned reply, and with the text at the end."""
-        return self.replies.pop(0) if self.replies else Reply(TEXT)
+        return self.replies.pop(0) if self.replies else ModelReply(TEXT)
 
-    def calls(self, client: str) -> list[Reply]:
+    def calls(self, client: str) -> list[ModelReply]:
         """Return replies that call the client's tools: shells, files, and the user's MCP server."""
         run = f"touch '{self.mark('tool')}'"
         calls: dict[str, list[tuple[str, dict[str, Any]]]] = {
@@ -115,11 +115,11 @@ class World:
             ],
             "gemini": [("run_shell_command", {"command": run}), ("mcp_own_boom", {})],
         }
-        return [Reply("I look.", call) for call in calls[client]]
+        return [ModelReply("I look.", call) for call in calls[client]]
 
 
 @pytest.fixture
-def world(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+def world(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[ClientHome]:
     """Return a home with settings of all clients, which find a model on loopback."""
     home, folder = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("marks")
     for name in [name for name in os.environ if name.startswith(("ANTHROPIC_", "CLAUDE", "GEMINI", "CODEX", "GOOGLE"))]:
@@ -127,7 +127,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     if clients := os.environ.get("TALLYBOOK_CLIENTS"):
         monkeypatch.setenv("PATH", f"{Path(clients).absolute()}{os.pathsep}{os.environ['PATH']}")
     with stub_model(lambda request: made.reply(request)) as model:  # noqa: PLW0108 - made after the model
-        made = World(home, model, folder)
+        made = ClientHome(home, model, folder)
         variables = {"HOME": str(home), "ANTHROPIC_BASE_URL": model.address, "GOOGLE_GEMINI_BASE_URL": model.address}
         keys = {"ANTHROPIC_API_KEY": "k" * 30, "GEMINI_API_KEY": "k", "STUB_KEY": "k"}
         for name, value in (variables | keys).items():
@@ -136,7 +136,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.fixture(params=["claude", "codex", "gemini"])
-def client(request: pytest.FixtureRequest, world: World) -> str:
+def client(request: pytest.FixtureRequest, world: ClientHome) -> str:
     """Return the name of a client that is installed."""
     assert world.home == Path(os.environ["HOME"])
     return require(request.param)
@@ -159,7 +159,7 @@ def tools_in(value: object) -> list[object]:
     return [*tools, *(tool for name, child in value.items() if name != "tools" for tool in tools_in(child))]
 
 
-def test_a_real_client_offers_no_tool_and_runs_none(client: str, world: World) -> None:
+def test_a_real_client_offers_no_tool_and_runs_none(client: str, world: ClientHome) -> None:
     """Tools, hooks and MCP servers of the user's settings stay off, whatever the model calls, and nothing is left."""
     raters.ask_rater("first", Settings(rater=client))  # What a client installs at its first start is not the rater's.
     before = world.files()
@@ -181,7 +181,7 @@ def test_a_real_client_offers_no_tool_and_runs_none(client: str, world: World) -
 
 
 @pytest.mark.parametrize("model", ["gpt-6-astra", "gpt-5.5", "unknown-1"])
-def test_no_feature_of_codex_brings_a_tool(world: World, model: str) -> None:
+def test_no_feature_of_codex_brings_a_tool(world: ClientHome, model: str) -> None:
     """Every feature that a user can turn on is on, for models of each kind of catalog entry, and there is no tool."""
     require("codex")
     listed = subprocess.run(["codex", "features", "list"], capture_output=True, text=True, check=True).stdout
@@ -198,7 +198,7 @@ def test_no_feature_of_codex_brings_a_tool(world: World, model: str) -> None:
     assert len(names) > 50
 
 
-def test_a_real_client_sends_the_prompt_once_and_little_else(client: str, world: World) -> None:
+def test_a_real_client_sends_the_prompt_once_and_little_else(client: str, world: ClientHome) -> None:
     """No file that the prompt names is read, no second request repeats it, and the estimate has what is added."""
     secret = world.folder / "secret.txt"
     secret.write_text("CONTENT OF THE SECRET")
@@ -211,7 +211,7 @@ def test_a_real_client_sends_the_prompt_once_and_little_else(client: str, world:
     assert 0 < more < raters.OVERHEAD_BYTES
 
 
-def test_the_calls_do_run_where_tools_are_on(client: str, world: World) -> None:
+def test_the_calls_do_run_where_tools_are_on(client: str, world: ClientHome) -> None:
     """The counterpart: the same calls run when a session has its tools, so that the test above shows something."""
     switches = {
         "claude": ["claude", "-p", "--allowedTools", "Bash", "--model", "haiku"],

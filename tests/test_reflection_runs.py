@@ -22,7 +22,7 @@ from helpers.agent_sessions import CODEX, COMPACTED, COPILOT, GEMINI, LAST, SESS
 from helpers.commands import ROOT
 from helpers.events import HUMAN, give, injected
 from helpers.hook_calls import call, events, here
-from helpers.transcripts import COMMAND, RECORDED, Client, Script, answer, asked_for, choose, kept, run, said
+from helpers.transcripts import COMMAND, RECORDED, Script, ScriptedClient, answer, asked_for, choose, kept, run, said
 from tallybook import compat
 from tallybook.ledger.codec import decode
 from tallybook.ledger.events import (
@@ -83,7 +83,7 @@ def hook(event: str, script: Script, **fields: Any) -> str:
 
 
 def test_a_dry_run_sends_and_records_nothing(
-    awaiting: Project, client: Client, capsys: pytest.CaptureFixture[str]
+    awaiting: Project, client: ScriptedClient, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It shows what would be sent, and an estimate of the cost."""
     before = awaiting.ledger.joinpath("events.jsonl").read_bytes()
@@ -99,7 +99,7 @@ def test_a_dry_run_sends_and_records_nothing(
 
 @pytest.mark.usefixtures("diagnostic_mode")
 def test_the_function_of_the_specification_asks_the_chosen_rater(
-    awaiting: Project, client: Client, script: Script, diagnostics: Any
+    awaiting: Project, client: ScriptedClient, script: Script, diagnostics: Any
 ) -> None:
     """Load, reflect, update and save work in a row, with the rater that the settings choose."""
     messages = compat.load_transcript(script.path)
@@ -126,7 +126,7 @@ def test_a_hook_within_a_reflection_does_nothing(
     assert before == events(awaiting, object)
 
 
-def test_a_worker_outlives_its_killed_session_end(awaiting: Project, client: Client, script: Script) -> None:
+def test_a_worker_outlives_its_killed_session_end(awaiting: Project, client: ScriptedClient, script: Script) -> None:
     """The agent kills the process group of its hooks after a second; the worker is not in it."""
     choose(rater="claude")
     client.plans(said(TEXT) | {"sleep_s": 1.5})
@@ -147,7 +147,9 @@ def test_a_worker_outlives_its_killed_session_end(awaiting: Project, client: Cli
     assert 1 == len(events(awaiting, PointRated))
 
 
-def test_a_span_is_rated_once_however_it_is_delivered(awaiting: Project, client: Client, script: Script) -> None:
+def test_a_span_is_rated_once_however_it_is_delivered(
+    awaiting: Project, client: ScriptedClient, script: Script
+) -> None:
     """PreCompact, SessionEnd, a doubled installation and a resume in a copied transcript rate it once."""
     choose(rater="claude")
     client.plans(TEXT)
@@ -281,7 +283,9 @@ def settle_reflections(project: Project, count: int) -> None:
         wait_until(lambda: disk.try_lock(fd))
 
 
-def test_a_session_from_its_start_to_its_resume(chosen: Project, agent: Any, transcripts: Path, client: Client) -> None:
+def test_a_session_from_its_start_to_its_resume(
+    chosen: Project, agent: Any, transcripts: Path, client: ScriptedClient
+) -> None:
     """Told once, again after the compaction; cited, reflected on in two stretches, and nothing of it twice."""
     client.plans(answer("Run `make test`, which sets PYTHONPATH.", kpt_001="helpful"), answer())
     assert "[kpt_001] helpful=0 harmful=0 :: Quote ids as strings." in agent("SessionStart", source="startup")
@@ -311,7 +315,7 @@ def test_a_session_from_its_start_to_its_resume(chosen: Project, agent: Any, tra
     assert "The export writes" not in client.asked[1]["prompt"]
 
 
-def test_what_is_sent_is_what_was_said(chosen: Project, agent: Any, client: Client) -> None:
+def test_what_is_sent_is_what_was_said(chosen: Project, agent: Any, client: ScriptedClient) -> None:
     """The whole conversation with its subagent, and neither the playbook as it was told nor anything of the program."""
     give(chosen, SESSION, "kpt_001")
     client.plans(answer())
@@ -345,7 +349,7 @@ def test_what_is_sent_is_what_was_said(chosen: Project, agent: Any, client: Clie
     assert 2 == len(events(chosen, PointCited))
 
 
-def test_a_transcript_of_50_mb_is_worked_off_in_little_memory(chosen: Project, client: Client) -> None:
+def test_a_transcript_of_50_mb_is_worked_off_in_little_memory(chosen: Project, client: ScriptedClient) -> None:
     """Piece by piece, each as much as is asked at a time: all of it, and none of it kept."""
     script = Script(Path.home() / ".claude" / "projects" / "-home-me-shop" / "big.jsonl", "big")
     answers = "".join(f"{number:06d} passed\n" for number in range(15_000))
@@ -383,7 +387,7 @@ HELPFUL = answer(kpt_001="helpful")
 
 
 @pytest.fixture
-def place(project: Path, client: Client) -> Project:
+def place(project: Path, client: ScriptedClient) -> Project:
     """Return a project with two entries, and a rater that finds one helpful."""
     made = Project(project)
     for text in ("Use type hints", "Run the tests first"):
@@ -427,7 +431,7 @@ def sent(asked: Mapping[str, str]) -> str:
 
 @EACH
 def test_a_session_is_reflected_on_once(
-    place: Project, recorded: RecordedSession, client: Client, monkeypatch: pytest.MonkeyPatch
+    place: Project, recorded: RecordedSession, client: ScriptedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stop cites and requests, the rater reads all of it but the program's texts, and nothing counts twice."""
     path = recorded.put(place.root)
@@ -455,7 +459,7 @@ MORE = {
 
 @pytest.mark.parametrize("recorded", MORE, ids=["Codex", "Copilot"])
 def test_a_fork_that_copies_its_session_is_read_from_where_it_differs(
-    place: Project, recorded: RecordedSession, client: Client
+    place: Project, recorded: RecordedSession, client: ScriptedClient
 ) -> None:
     """The lines of the copy are known by their ids, in another file and under another session."""
     path = recorded.put(place.root)
@@ -509,7 +513,7 @@ def test_a_killed_session_is_found(place: Project, recorded: RecordedSession) ->
 
 @EACH
 def test_a_killed_session_of_another_project_is_not_read(
-    place: Project, recorded: RecordedSession, client: Client
+    place: Project, recorded: RecordedSession, client: ScriptedClient
 ) -> None:
     """A ledger that came with a clone may hold the ids of any sessions."""
     recorded.put(place.root.parent / "another shop")
@@ -530,7 +534,9 @@ def test_a_killed_session_of_another_project_is_not_read(
         ("copilot", "../config.json"),
     ],
 )
-def test_a_ledger_names_no_other_file_of_an_agent(place: Project, agent: str, name: str, client: Client) -> None:
+def test_a_ledger_names_no_other_file_of_an_agent(
+    place: Project, agent: str, name: str, client: ScriptedClient
+) -> None:
     """In an agent's folder only its transcripts are read, because a ledger may have come with a clone."""
     path = Path(table.transcripts_folder(agent)) / name
     path.parent.resolve().mkdir(parents=True, exist_ok=True)
@@ -553,7 +559,7 @@ def test_a_ledger_names_no_other_file_of_an_agent(place: Project, agent: str, na
     ids=["Codex", "Gemini", "Copilot"],
 )
 def test_old_transcripts_of_each_agent_are_taken_from_a_folder(
-    place: Project, recorded: RecordedSession, folders: tuple[str, ...], client: Client
+    place: Project, recorded: RecordedSession, folders: tuple[str, ...], client: ScriptedClient
 ) -> None:
     """Of every depth of the agent's folders, subagents with their session, and only once."""
     recorded.put(place.root)

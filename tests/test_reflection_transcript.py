@@ -20,7 +20,7 @@ from helpers.events import HUMAN, give, list_events
 from helpers.hook_calls import call, events
 from helpers.reference_model import JSON
 from helpers.sweep import slice_of
-from helpers.transcripts import RECORDED, Client, Script, answer, asked_for, kept
+from helpers.transcripts import RECORDED, Script, ScriptedClient, answer, asked_for, kept
 from tallybook.compat import load_transcript
 from tallybook.ledger.events import PointCited, ReflectionFailed
 from tallybook.projections.history.reflections import ReadPosition, ReflectedSession, Reflections
@@ -176,7 +176,7 @@ BEFORE, LAST_WORDS = "[kpt_001] says so; I look.", "Done, as [kpt_001] has it.\n
 
 
 @pytest.mark.parametrize("rater", ["none", "claude"])
-def test_a_citation_before_a_tool_call_is_recorded(project: Path, client: Client, rater: str) -> None:
+def test_a_citation_before_a_tool_call_is_recorded(project: Path, client: ScriptedClient, rater: str) -> None:
     """Once for each message, also where the hook of a turn's end recorded its last one, and with the time of it."""
     script = Script(kept(project) / "s1.jsonl").user("Fix it").agent(BEFORE).tool("Bash", {"command": "make"}, "ok")
     place = asked_for(project, script.agent(LAST_WORDS))

@@ -17,7 +17,7 @@ from helpers.hook_calls import START, call, events, here, set_to, told
 from helpers.reviews import Terminal, items
 from helpers.reviews import record as record_events
 from helpers.shared_machines import make_machines
-from helpers.transcripts import Client, Script, answer, ask_again, kept
+from helpers.transcripts import Script, ScriptedClient, answer, ask_again, kept
 from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import NothingToDoError
 from tallybook.ledger.events import PlaybookUpdated, PointNoted, PointProposed, PointRated
@@ -130,7 +130,7 @@ def test_a_subagent_votes_only_if_it_was_given_the_entry(place: Project) -> None
     assert [("a2", "harmful")] == cast
 
 
-def test_marks_mcp_and_reflection_have_one_vote_together(place: Project, client: Client) -> None:
+def test_marks_mcp_and_reflection_have_one_vote_together(place: Project, client: ScriptedClient) -> None:
     """The first vote of a lineage counts, on any of the machines; the later ones are refused by name."""
     client.plans(answer(kpt_001="harmful", kpt_002="helpful"))
     script = Script(kept(place.root) / "s1.jsonl").user("Fix it").agent(f"{CITED}[kpt_001 helpful]")

@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
-from helpers.commands import ROOT, Answer, Run
+from helpers.commands import ROOT, CommandResult, Run
 from helpers.events import list_events
 from helpers.example_secrets import GITHUB
 from helpers.ledger_files import held, spooled
@@ -247,7 +247,7 @@ def bodies(project: Project) -> list[str]:
 def record_scores(project: Path, run: Run) -> Run:
     """Return a function that runs the verb in this process, on the project."""
 
-    def run_(*arguments: object, stdin: str = "") -> Answer:
+    def run_(*arguments: object, stdin: str = "") -> CommandResult:
         return run("--project", str(project), "score", "record", *map(str, arguments), stdin=stdin.encode())
 
     return run_

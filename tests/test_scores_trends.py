@@ -11,7 +11,7 @@ import pytest
 
 from helpers.score_histories import config
 from tallybook.projections.scores.scoring import Level, number, trend
-from tallybook.projections.scores.trends import Gate, GateQuery, History, forecast, gate, regressions
+from tallybook.projections.scores.trends import Gate, GateQuery, ScoreHistory, forecast, gate, regressions
 from tallybook.projections.scores.view import Baseline
 
 KEYS = ("direction", "delta", "delta_percent", "current_avg", "previous_avg")
@@ -97,10 +97,10 @@ DAY = date(2026, 1, 5)
 CONFIG = config(regressions={"points": 10, "least_sessions": 5, "turn": 6}, trends={"short_term_days": 2})
 
 
-def scored_history(score_id: str, *values: int, baseline: Baseline | None = None) -> History:
+def scored_history(score_id: str, *values: int, baseline: Baseline | None = None) -> ScoreHistory:
     """Return the history of a score, of sessions with the events 10, 20 and so on."""
     sessions = (Level(str(DAY), value, 100, place * 10) for place, value in enumerate(values, 1))
-    return History(score_id, tuple(sessions), (), baseline)
+    return ScoreHistory(score_id, tuple(sessions), (), baseline)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def texts(answer: Gate) -> list[str]:
     return [reason.text for reason in answer.reasons]
 
 
-def partial(known: History, measured: int, value: int = 90) -> History:
+def partial(known: ScoreHistory, measured: int, value: int = 90) -> ScoreHistory:
     """Return a history with a later session that measured too little of the score, so many percent."""
     return known._replace(partial=Level("", value, measured, 1000))
 
@@ -155,7 +155,7 @@ def partial(known: History, measured: int, value: int = 90) -> History:
         (scored_history("ac05", 90, 80, baseline=Baseline(95, 15, DAY)), ANY, "baseline"),
     ],
 )
-def test_a_session_measured_too_little_opens_no_closed_gate(known: History, query: GateQuery, rule: str) -> None:
+def test_a_session_measured_too_little_opens_no_closed_gate(known: ScoreHistory, query: GateQuery, rule: str) -> None:
     """What the session before it closed stays closed, and the score is named."""
     for condition in (query, query._replace(allow_no_data=True)):
         answer = gate([scored_history("ac06", 90), partial(known, 5, 100)], CONFIG_GATES, condition)
@@ -164,7 +164,7 @@ def test_a_session_measured_too_little_opens_no_closed_gate(known: History, quer
 
 
 @st.composite
-def histories(draw: st.DrawFn, score_id: str) -> History:
+def histories(draw: st.DrawFn, score_id: str) -> ScoreHistory:
     """Return any history of a score."""
     values = draw(st.lists(st.integers(0, 100), max_size=12))
     days = draw(st.lists(st.integers(0, 100), max_size=30))
@@ -182,7 +182,7 @@ def histories(draw: st.DrawFn, score_id: str) -> History:
     st.none() | st.integers(0, 100),
 )
 def test_a_further_condition_never_opens_a_gate(
-    one: History, other: History, name: str | None, minimum: int | None, drop: int | None
+    one: ScoreHistory, other: ScoreHistory, name: str | None, minimum: int | None, drop: int | None
 ) -> None:
     """A gate is open exactly if no reason closes it, and a closed one stays closed under any further condition."""
     plain = gate([one, other], CONFIG_GATES, GateQuery(name))

@@ -31,7 +31,7 @@ from tallybook.ledger.events import BookOpened, BookRules, Event
 from tallybook.ledger.line import START, Position, RawBatch, Stamp, frame
 from tallybook.ledger.sharing import book
 from tallybook.ledger.sharing.book import count, cut_runs
-from tallybook.ledger.sharing.engine import NOTHING, Contents, End, Engine, Place, Run, UnreachableError
+from tallybook.ledger.sharing.engine import NOTHING, BookLocation, Contents, End, Engine, Run, UnreachableError
 from tallybook.ledger.storage import caches
 from tallybook.projections.surfaces.install.hook_entries import install_command
 from tallybook.projections.surfaces.sharing import membership
@@ -39,7 +39,7 @@ from tallybook.projections.surfaces.sharing.membership import Membership
 
 Connect = Callable[[], Engine]
 
-PLACE = Place("objects", "s3://bucket/book", "main")
+PLACE = BookLocation("objects", "s3://bucket/book", "main")
 
 
 @pytest.fixture(params=sorted(ENGINES))
@@ -103,7 +103,7 @@ def test_after_a_seal_nothing_counts_until_fresh_runs_are_whole(connect: Connect
 def test_an_address_that_makes_a_seal_too_long_is_refused(connect: Connect) -> None:
     """A head that readers would not take leaves the engine as it was."""
     with pytest.raises(BadInputError, match="is too long"):
-        connect().seal(NOTHING, Place("git", "a" * 1024, "book"))
+        connect().seal(NOTHING, BookLocation("git", "a" * 1024, "book"))
     assert [] == held(connect())
 
 

@@ -390,9 +390,9 @@ def _applies(statement: Mapping[str, Any], who: str, action: str, *, is_conditio
     return is_meant and not (condition and is_conditional)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _JoinHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: _Server
+    server: _JoinServer
 
     def _serve(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -431,7 +431,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Print nothing."""
 
 
-class _Server(ThreadingHTTPServer):
+class _JoinServer(ThreadingHTTPServer):
     daemon_threads = True
     place: str
     policy: Mapping[str, Any]
@@ -445,7 +445,7 @@ def enforce(place: str, policy: Mapping[str, Any]) -> Iterator[tuple[str, list[t
     Yields:
         The address to use instead, and who requested what, and whether it was allowed.
     """
-    with _Server(("127.0.0.1", 0), _Handler) as server:
+    with _JoinServer(("127.0.0.1", 0), _JoinHandler) as server:
         server.place, server.policy, server.requests = urlsplit(place).netloc, policy, []
         thread = threading.Thread(target=server.serve_forever)
         thread.start()

@@ -23,7 +23,7 @@ from tallybook.ledger.events import BookRules
 from tallybook.ledger.line import Stamp, frame
 from tallybook.ledger.sharing import book
 from tallybook.ledger.sharing.book import cut_runs
-from tallybook.ledger.sharing.engine import Engine, Place, ReadOnlyError
+from tallybook.ledger.sharing.engine import BookLocation, Engine, ReadOnlyError
 from tallybook.ledger.sharing.replica import find_redactions
 from tallybook.projections.surfaces.cli import sharing
 from tallybook.projections.surfaces.sharing import syncing
@@ -341,7 +341,7 @@ def test_a_book_moves_back_and_a_false_seal_is_lifted(trio: Team) -> None:
     assert json.loads(trio.run("ben", "sync", "--json").out)["moved"] is None
     assert trio.entries("anna") == trio.entries("ben")
     with trio.open_engine() as engine:
-        engine.seal(engine.read(0).end, Place("git", "https://example.com/evil", "main"))
+        engine.seal(engine.read(0).end, BookLocation("git", "https://example.com/evil", "main"))
     trio.run("ben", "rate", "kpt_001", "helpful")
     assert 1 == json.loads(trio.run("ben", "sync", "--json", code=1).out)["pending"]
     assert "moved to" in trio.run("ben", "share", "objects", address_of(trio), "--yes", code=2).err

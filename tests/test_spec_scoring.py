@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
-from helpers.reference_model import COUNTS, EXTRACTIONS, NAMES, TEXTS, Model, book, extraction, point
+from helpers.reference_model import COUNTS, EXTRACTIONS, NAMES, TEXTS, ReferenceModel, book, extraction, point
 from tallybook import compat
 
 pytestmark = pytest.mark.usefixtures("project")
@@ -139,7 +139,7 @@ PLAYBOOKS = st.lists(POINTS, max_size=5, unique_by=UNIQUE).map(lambda points: bo
 @given(PLAYBOOKS, EXTRACTIONS)
 def test_update_equals_the_reference_model(playbook: dict[str, Any], brought: dict[str, Any]) -> None:
     """Any update gives the result of the specification's own words (REQ-SCORE-002, REQ-SCORE-007)."""
-    model = Model(playbook)
+    model = ReferenceModel(playbook)
     model.update(brought)
     assert model.playbook == compat.update_playbook_data(copy.deepcopy(playbook), brought)
 
@@ -179,7 +179,7 @@ def test_decision_table(helpful: int, harmful: int, kept: bool) -> None:
     Its rows include SCN-SCORE-007-01, SCN-SCORE-007-02, SCN-SCORE-007-03 with INV-SCORE-003, and SCN-SCORE-007-04.
     """
     entry = point(helpful=helpful, harmful=harmful)
-    model = Model(book(entry))
+    model = ReferenceModel(book(entry))
     model.update({})
     expected = [entry] if kept else []
     assert expected == compat.update_playbook_data(book(entry), {})["key_points"]

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from helpers.example_secrets import EXAMPLES, GITHUB, MIXED, STRIPE, Example, key_block
+from helpers.example_secrets import EXAMPLES, GITHUB, MIXED, STRIPE, SecretExample, key_block
 from helpers.ledger_files import held
 from helpers.reference_model import extraction
 from tallybook import compat
@@ -28,7 +28,7 @@ EACH = pytest.mark.parametrize("example", EXAMPLES, ids=[f"{e.name} {i}" for i, 
 
 
 @EACH
-def test_a_secret_is_masked_anywhere(example: Example) -> None:
+def test_a_secret_is_masked_anywhere(example: SecretExample) -> None:
     """Alone, at the beginning, in the middle and at the end, next to multibyte characters, only it is replaced."""
     for before, after in itertools.product(("", "Never print ", "密钥: 🔑 "), ("", " in a log.", " é密")):
         formats: list[str] = []
@@ -53,7 +53,7 @@ def test_every_prefix_of_the_table_has_an_example(row: tuple[str, str, str, int]
 
 
 @EACH
-def test_what_another_scanner_finds_in_an_example_is_masked(example: Example) -> None:
+def test_what_another_scanner_finds_in_an_example_is_masked(example: SecretExample) -> None:
     """A finding of a scanner that somebody else maintains is never left in the masked text."""
     # There are wheels for the usual machines alone.
     scanner = pytest.importorskip("redact_secret")

@@ -171,7 +171,7 @@ READER: Final = "this machine joined with --read-only"
 """Why an engine that is opened for reading alone takes no run."""
 
 
-class Place(NamedTuple):
+class BookLocation(NamedTuple):
     """Where a book is now, as one of its members states it.
 
     Attributes:
@@ -211,7 +211,7 @@ class Run(NamedTuple):
     place: str = ""
     author: str = ""
     fresh: tuple[int, str] | None = None
-    moved: Place | None = None
+    moved: BookLocation | None = None
 
 
 class End(NamedTuple):
@@ -261,7 +261,7 @@ class Contents(NamedTuple):
     end: End
     more: bool = False
     is_fresh: bool = False
-    moved: Place | None = None
+    moved: BookLocation | None = None
     after_seal: End = NOTHING
 
 
@@ -337,7 +337,7 @@ class Engine:
             end = end.advance(run.last, run.after, tag)
         return end
 
-    def seal(self, expected: End, place: Place) -> End | None:
+    def seal(self, expected: End, place: BookLocation) -> End | None:
         """State after the expected end that the book is in another place now, and return the end, as `append` does.
 
         Raises:
@@ -490,7 +490,7 @@ def _parse(entry: StoredRun, data: bytes) -> Run:
         fresh, moved = tuple(head.get("fresh") or ()), tuple(head.get("moved") or ())
         kinds = [type(value) for value in (first, last, before, after, *(fresh or (0, "")), *(moved or ("", "", "")))]
         if kinds == [int, int, str, str, int, str, str, str, str] and 0 < first <= last + 1:
-            marks = fresh or None, Place(*moved) if moved else None
+            marks = fresh or None, BookLocation(*moved) if moved else None
             return Run(first, last, before, after, remaining, place, entry.author, *marks)
     return Run(0, 0, "", "", data, place, entry.author)
 

@@ -142,7 +142,7 @@ _HALVINGS: Final = 10
 """A share of missing outcomes, and an end of an interval, is searched in so many steps."""
 
 
-class World(NamedTuple):
+class Assumptions(NamedTuple):
     """What sessions are assumed to be like.
 
     Attributes:
@@ -161,7 +161,7 @@ class World(NamedTuple):
     bounds: tuple[float, float]
 
 
-def mean_gain(world: World) -> float:
+def mean_gain(world: Assumptions) -> float:
     """Return what a session adds to the logarithm of the evidence on average, by the size that gains most."""
     bound = world.bounds[world.effect > 0]
     room = abs(bound - fmean(world.outcomes))
@@ -191,7 +191,7 @@ def mean_gain(world: World) -> float:
     return max(map(gain, SIZES))
 
 
-def count_sessions(world: World, lead: float) -> int | None:
+def count_sessions(world: Assumptions, lead: float) -> int | None:
     """Return about how many sessions add this to the logarithm of the evidence; None for never, or for too many."""
     gain = mean_gain(world)
     if gain <= 0 or lead >= gain * _FARTHEST:
@@ -202,7 +202,7 @@ def count_sessions(world: World, lead: float) -> int | None:
     return ceil(number / unit) * unit
 
 
-def greatest_missing(world: World) -> float:
+def greatest_missing(world: Assumptions) -> float:
     """Return the share of missing outcomes, the same in both arms, from which on no verdict can come."""
     return _search(0.0, 1.0, lambda share: mean_gain(world._replace(missing=(share, share))) > 0)
 
@@ -360,7 +360,7 @@ def _judge(trials: Sequence[Trial], word: Word, evidence: Evidence, threshold: f
         outcomes = [trial.outcome - (0 if trial.held else estimate) for trial in trials if trial.outcome is not None]
         missing = (counts[2] / (counts[2] + told), counts[3] / all_held)
         probability = fmean(trial.probability for trial in trials)
-        world = World(outcomes, estimate, probability, missing, trials[0].bounds)
+        world = Assumptions(outcomes, estimate, probability, missing, trials[0].bounds)
         # What the wealth of the expected direction has gained already, later sessions need not gain again. It can fall
         # to a float of 0, which has no logarithm.
         lead = evidence.helps if estimate > 0 else evidence.hurts

@@ -81,7 +81,7 @@ SESSIONS: Final = 100
 """Most sessions with a score to compare its latest with."""
 
 
-class History(NamedTuple):
+class ScoreHistory(NamedTuple):
     """The history of one score.
 
     Attributes:
@@ -104,7 +104,7 @@ class History(NamedTuple):
         return self.sessions[-1] if self.sessions else None
 
 
-def histories(state: Scores) -> list[History]:
+def histories(state: Scores) -> list[ScoreHistory]:
     """Return the history of every configured score, in order, also of those without data."""
     found, sessions, config = [], state.latest_sessions(), state.config
     for score in config.scores:
@@ -114,7 +114,7 @@ def histories(state: Scores) -> list[History]:
         enough = list(islice((level for level in levels if is_enough(level.measured, config)), SESSIONS))
         days = [level for level in score_levels(state.days, score) if is_enough(level.measured, config)]
         partial = latest if enough[:1] != [latest] else None
-        found.append(History(score, enough[::-1], days, state.baselines.get(score), partial))
+        found.append(ScoreHistory(score, enough[::-1], days, state.baselines.get(score), partial))
     return found
 
 
@@ -146,7 +146,7 @@ def _refuse(score_id: str, value: float, rule: str, bound: float, day: str) -> R
     return Reason(rule, score_id, value, bound, text, day=day)
 
 
-def regressions(history: History, config: Config) -> Iterator[Reason]:
+def regressions(history: ScoreHistory, config: Config) -> Iterator[Reason]:
     """Yield every regression of the latest session with a score that no baseline acknowledged.
 
     A score regressed that is too far below its baseline ("Integration Points"); that is too many standard deviations,
@@ -219,7 +219,7 @@ class Gate(NamedTuple):
     without_data: int = 0
 
 
-def gate(histories: Sequence[History], config: Config, query: GateQuery) -> Gate:
+def gate(histories: Sequence[ScoreHistory], config: Config, query: GateQuery) -> Gate:
     """Return whether an evolution may go on.
 
     Any critical score closes every gate. For a named score, a value below ``gates.least`` and an unacknowledged
@@ -246,7 +246,7 @@ def gate(histories: Sequence[History], config: Config, query: GateQuery) -> Gate
 
 
 def _find_reasons(
-    histories: Sequence[History], judged: Sequence[History], config: Config, query: GateQuery
+    histories: Sequence[ScoreHistory], judged: Sequence[ScoreHistory], config: Config, query: GateQuery
 ) -> Iterator[Reason]:
     # Below 50 the specification blocks evolution as such, so that naming one score does not narrow this.
     known = {history.score_id: history.latest for history in histories if history.latest is not None}
@@ -276,16 +276,16 @@ def _find_reasons(
     yield from _find_unmeasured(judged, closes=not query.allow_no_data)
 
 
-def _join_reasons(rule: str, about: Sequence[History], what: str, *, closes: bool) -> Iterator[Reason]:
+def _join_reasons(rule: str, about: Sequence[ScoreHistory], what: str, *, closes: bool) -> Iterator[Reason]:
     """Yield one reason about all of these scores, none without scores."""
     if about:
-        only = about[0] if len(about) == 1 else History("")
+        only = about[0] if len(about) == 1 else ScoreHistory("")
         day = only.latest.period if only.latest is not None else ""
         text = f"{', '.join(history.score_id for history in about)}: {what}"
         yield Reason(rule, only.score_id, None, None, text, closes, day)
 
 
-def _find_unmeasured(judged: Sequence[History], *, closes: bool) -> Iterator[Reason]:
+def _find_unmeasured(judged: Sequence[ScoreHistory], *, closes: bool) -> Iterator[Reason]:
     """Yield the reasons about scores without enough data; they close the gate only if no checked score has enough."""
     unknown = [history for history in judged if history.latest is None and history.partial is None]
     closes = closes and len(unknown) + sum(history.partial is not None for history in judged) == len(judged)

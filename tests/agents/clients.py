@@ -24,7 +24,7 @@ KEY = "stub"
 
 
 @attrs.frozen
-class Client:
+class InstalledClient:
     """One client.
 
     Attributes:
@@ -81,7 +81,7 @@ def _ask_claude(prompt: str, *, goes_on: bool) -> list[str]:
     return ["-p", prompt, *(["--continue"] if goes_on else []), "--allowedTools", "Bash", "Agent"]
 
 
-CLAUDE = Client(
+CLAUDE = InstalledClient(
     agent="claude",
     package="@anthropic-ai/claude-code",
     program="claude",
@@ -138,7 +138,7 @@ def _ask_codex(prompt: str, *, goes_on: bool) -> list[str]:
     return ["exec", "--dangerously-bypass-hook-trust", *(["resume", "--last"] if goes_on else []), prompt]
 
 
-CODEX = Client(
+CODEX = InstalledClient(
     agent="codex",
     package="@openai/codex",
     program="codex",
@@ -179,7 +179,7 @@ def _ask_gemini(prompt: str, *, goes_on: bool) -> list[str]:
     return [*chosen, *(["--resume", "latest"] if goes_on else []), "-p", prompt]
 
 
-GEMINI = Client(
+GEMINI = InstalledClient(
     agent="gemini",
     package="@google/gemini-cli",
     program="gemini",
@@ -212,7 +212,7 @@ def _copilot_hooks(events: Sequence[str], command: str) -> object:
     return {"version": 1, "hooks": {event: [hook] for event in events}}
 
 
-COPILOT = Client(
+COPILOT = InstalledClient(
     agent="copilot",
     package="@github/copilot",
     program="copilot",
@@ -245,12 +245,12 @@ CLIENTS = {client.agent: client for client in (CLAUDE, CODEX, GEMINI, COPILOT)}
 class Installed:
     """A client that is there."""
 
-    client: Client
+    client: InstalledClient
     path: Path
     version: str
 
 
-def install(clients: Sequence[Client], folder: Path) -> None:
+def install(clients: Sequence[InstalledClient], folder: Path) -> None:
     """Install the packages into a folder, as their registry has them; what fails is said by ``find``."""
     npm = shutil.which("npm")
     if npm is None:
@@ -266,7 +266,7 @@ def install(clients: Sequence[Client], folder: Path) -> None:
         subprocess.run(["node", str(script)], cwd=script.parent, capture_output=True, check=False)
 
 
-def find(client: Client, folder: Path, home: Path) -> Installed | str:
+def find(client: InstalledClient, folder: Path, home: Path) -> Installed | str:
     """Return a client in a folder, or why it cannot be run; a home folder keeps what it writes."""
     if shutil.which("node") is None or shutil.which("npm") is None:
         return "needs node and npm"

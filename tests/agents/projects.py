@@ -14,7 +14,7 @@ import tempfile
 import attrs
 
 from agents.clients import Installed
-from helpers.transcripts import Client as StandIn
+from helpers.transcripts import ScriptedClient as StandIn
 from helpers.transcripts import answer, client_in
 from tallybook.ledger.codec import decode
 from tallybook.ledger.records import EventRecord
@@ -54,7 +54,7 @@ sys.exit(done.returncode)
 
 
 @attrs.frozen
-class Call:
+class ClientHookCall:
     """One call of the hook, with the variables that can tell who calls."""
 
     payload: str
@@ -65,7 +65,7 @@ class Call:
 
 
 @attrs.frozen
-class Place:
+class ClientFolders:
     """Where a client runs: the folder of all of it, and the stand-in for the model that rates."""
 
     folder: Path
@@ -120,10 +120,10 @@ class Place:
             raise RuntimeError(message)
         return done.stdout
 
-    def calls(self) -> list[Call]:
+    def calls(self) -> list[ClientHookCall]:
         """Return the calls of the hook, in order."""
         paths = sorted((self.folder / "calls").iterdir(), key=lambda path: path.name)
-        return [Call(**json.loads(path.read_text(encoding="utf-8"))) for path in paths]
+        return [ClientHookCall(**json.loads(path.read_text(encoding="utf-8"))) for path in paths]
 
     def records(self) -> list[EventRecord]:
         """Return the events of the ledger, in order."""
@@ -138,7 +138,7 @@ class Place:
 
 
 @contextmanager
-def new_place() -> Iterator[Place]:
+def new_place() -> Iterator[ClientFolders]:
     """Make a place, and remove it at the end of the block."""
     with tempfile.TemporaryDirectory(prefix="tallybook-agents-", ignore_cleanup_errors=True) as name:
         folder = Path(name).resolve()
@@ -146,7 +146,7 @@ def new_place() -> Iterator[Place]:
             (folder / below).mkdir(parents=True)
         rater = client_in(folder / "bin")
         rater.plans(answer(kpt_001="helpful"))
-        place = Place(folder, rater)
+        place = ClientFolders(folder, rater)
         text = _WRAPPER.format(
             python=sys.executable, command=COMMAND, folder=str(folder / "calls"), variables=VARIABLES
         )

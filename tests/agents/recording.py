@@ -13,12 +13,12 @@ import tempfile
 from typing import Any
 
 from agents import projects
-from agents.clients import CLAUDE, COPILOT, Client, Installed
-from agents.projects import Call, Place
+from agents.clients import CLAUDE, COPILOT, Installed, InstalledClient
+from agents.projects import ClientFolders, ClientHookCall
 from agents.runs import session
 from helpers.agent_payloads import FOLDER, HOME, PROJECT, observe, place_transcripts
 from helpers.hook_calls import without_workers
-from helpers.stub_models import Reply
+from helpers.stub_models import ModelReply
 from tallybook.projections.surfaces.workspace.project import Project
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -50,15 +50,15 @@ def record(installed: Installed) -> None:
     (FOLDER / f"{client.agent}.json").write_text(json.dumps(made, indent=2) + "\n", encoding="utf-8")
 
 
-def _calls(installed: Installed, form: Client) -> Iterable[dict[str, Any]]:
+def _calls(installed: Installed, form: InstalledClient) -> Iterable[dict[str, Any]]:
     """Run a client whose hooks are installed in a client's form, and yield a row for each call."""
     client = installed.client
     with projects.new_place() as place, session(installed, place) as at_work:
         path = place.project / form.settings
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(form.hooks(form.events, "tallybook hook")), encoding="utf-8")
-        at_work.ask("hello", goes_on=False, reply=Reply("I run it.", client.tool))
-        at_work.ask("go on", reply=Reply("I ask another.", client.subagent) if client.subagent else None)
+        at_work.ask("hello", goes_on=False, reply=ModelReply("I run it.", client.tool))
+        at_work.ask("go on", reply=ModelReply("I ask another.", client.subagent) if client.subagent else None)
         at_work.ask("and on")
         if client.compact:
             at_work.run(client.compact)
@@ -84,7 +84,7 @@ def _new_project() -> Iterator[Project]:
             os.environ.update(kept)
 
 
-def _row(call: Call, place: Place, switches: set[str]) -> dict[str, Any]:
+def _row(call: ClientHookCall, place: ClientFolders, switches: set[str]) -> dict[str, Any]:
     """Return a row without what only this run had."""
     environment = {
         name: value

@@ -11,9 +11,9 @@ import time
 import attrs
 
 from agents import projects
-from agents.clients import Client, Installed
-from agents.projects import ASKED, CITED, ENTRIES, LINE, Place
-from helpers.stub_models import Reply, Request, StubModel, stub_model
+from agents.clients import Installed, InstalledClient
+from agents.projects import ASKED, CITED, ENTRIES, LINE, ClientFolders
+from helpers.stub_models import ModelReply, ModelRequest, StubModel, stub_model
 from tallybook.ledger.events import PlaybookInjected, PointCited, PointRated, ReflectionCompleted, ReflectionRequested
 
 MARKED = "As [kpt_001] says, done.\n\n[kpt_001 helpful]"
@@ -26,7 +26,7 @@ REFLECTED_S = 60
 
 
 @attrs.define
-class Session:
+class ClientSession:
     """A client at work.
 
     Attributes:
@@ -38,16 +38,16 @@ class Session:
     """
 
     installed: Installed
-    place: Place
+    place: ClientFolders
     model: StubModel
     environment: dict[str, str]
-    replies: list[Reply]
+    replies: list[ModelReply]
 
-    def ask(self, prompt: str, *, goes_on: bool = True, reply: Reply | None = None) -> list[Request]:
+    def ask(self, prompt: str, *, goes_on: bool = True, reply: ModelReply | None = None) -> list[ModelRequest]:
         """Let the client ask the model, and return the requests that offer tools: those of the session itself."""
         return self.run(self.installed.client.ask(prompt, goes_on=goes_on), reply)
 
-    def run(self, options: Sequence[str], reply: Reply | None = None) -> list[Request]:
+    def run(self, options: Sequence[str], reply: ModelReply | None = None) -> list[ModelRequest]:
         """Run the client with options, and return the same."""
         self.replies[:] = [reply] if reply else []
         count = len(self.model.requests)
@@ -56,18 +56,18 @@ class Session:
 
 
 @contextmanager
-def session(installed: Installed, place: Place) -> Iterator[Session]:
+def session(installed: Installed, place: ClientFolders) -> Iterator[ClientSession]:
     """Run a model that cites an entry in each message, and set the client up to ask it."""
-    replies: list[Reply] = []
+    replies: list[ModelReply] = []
 
-    def reply(request: Request) -> Reply:
+    def reply(request: ModelRequest) -> ModelReply:
         if not request.tools:
-            return Reply("A summary.")
-        return replies.pop(0) if replies else Reply(CITED)
+            return ModelReply("A summary.")
+        return replies.pop(0) if replies else ModelReply(CITED)
 
     with stub_model(reply) as model:
         environment = installed.client.set_up(place.home, place.project, model.address)
-        yield Session(installed, place, model, environment, replies)
+        yield ClientSession(installed, place, model, environment, replies)
 
 
 CHECKS = (
@@ -107,7 +107,7 @@ def check(installed: Installed) -> dict[str, bool | None]:
     return verdicts | _check_marks(installed)
 
 
-def _set_to(place: Place, text: str) -> None:
+def _set_to(place: ClientFolders, text: str) -> None:
     """Write the project's settings."""
     path = place.project / ".claude" / "config" / "tallybook.toml"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -133,7 +133,7 @@ def _check_subagent(installed: Installed) -> bool:
     with projects.new_place() as place, session(installed, place) as at_work:
         place.tallybook("init", client.agent)
         _set_to(place, "[playbook]\nsubagents = true\n")
-        requests = at_work.ask("hello", goes_on=False, reply=Reply("I ask another.", client.subagent))
+        requests = at_work.ask("hello", goes_on=False, reply=ModelReply("I ask another.", client.subagent))
         injected = [r.by.agent for r in place.records() if isinstance(r.event, PlaybookInjected)]
         once = {1} == {request.text.count(LINE) for request in requests}
         return once and [True, False] == [agent is None for agent in injected]
@@ -145,18 +145,18 @@ def _check_marks(installed: Installed) -> dict[str, bool | None]:
     with projects.new_place() as place, session(installed, place) as at_work:
         place.tallybook("init", client.agent)
         _set_to(place, '[reflection]\nrater = "none"\n')
-        requests = at_work.ask("hello", goes_on=False, reply=Reply(MARKED))
+        requests = at_work.ask("hello", goes_on=False, reply=ModelReply(MARKED))
         _reflect(place)
         name, given = client.tool
         printing = {field: value.replace(*PRINTED) for field, value in given.items()}
-        at_work.ask("print a mark", reply=Reply("I print it.", (name, printing)))
+        at_work.ask("print a mark", reply=ModelReply("I print it.", (name, printing)))
         if client.subagent:
-            at_work.ask("and again", reply=Reply("I ask another.", client.subagent))
+            at_work.ask("and again", reply=ModelReply("I ask another.", client.subagent))
         if client.compact:
             at_work.run(client.compact)
-        at_work.ask("and again", reply=Reply(MARKED))
+        at_work.ask("and again", reply=ModelReply(MARKED))
         if client.fork:
-            at_work.run(client.fork, Reply(MARKED))
+            at_work.run(client.fork, ModelReply(MARKED))
         _reflect(place)
         votes = [(r.by.rater, r.by.agent, r.event) for r in place.records() if isinstance(r.event, PointRated)]
         is_asked = any("[NAME helpful]" in request.text for request in requests)
@@ -164,7 +164,7 @@ def _check_marks(installed: Installed) -> dict[str, bool | None]:
     return {"marks": once, "unasked": not is_asked if client.agent in UNATTENDED else None}
 
 
-def _write_own_settings(place: Place, client: Client) -> None:
+def _write_own_settings(place: ClientFolders, client: InstalledClient) -> None:
     """Write the settings that a user has already, in a layout of the user's."""
     if client.own_settings:
         path = place.project / client.settings
@@ -172,7 +172,7 @@ def _write_own_settings(place: Place, client: Client) -> None:
         path.write_text(client.own_settings, encoding="utf-8")
 
 
-def _reflect(place: Place) -> None:
+def _reflect(place: ClientFolders) -> None:
     """Reflect on the session; a worker that a hook started may do so first, and then this waits for it."""
     end = time.monotonic() + REFLECTED_S
     while time.monotonic() < end:
@@ -202,13 +202,15 @@ def check_together(pair: Sequence[Installed]) -> dict[str, bool | None]:
         }
 
 
-def _hold_session(at_work: Session) -> list[Request]:
+def _hold_session(at_work: ClientSession) -> list[ModelRequest]:
     """Let a client ask three times in one session."""
-    first = at_work.ask("hello", goes_on=False, reply=Reply("I run it.", at_work.installed.client.tool))
+    first = at_work.ask("hello", goes_on=False, reply=ModelReply("I run it.", at_work.installed.client.tool))
     return [*first, *at_work.ask("go on"), *at_work.ask("and on")]
 
 
-def _verdicts(place: Place, first: list[Request], last: list[Request], sessions: int = 1) -> dict[str, bool | None]:
+def _verdicts(
+    place: ClientFolders, first: list[ModelRequest], last: list[ModelRequest], sessions: int = 1
+) -> dict[str, bool | None]:
     calls, records = place.calls(), place.records()
     payloads = [json.loads(call.payload) for call in calls]
     ids = {payload.get("session_id") or payload.get("sessionId") for payload in payloads}

@@ -10,10 +10,10 @@ import sys
 import tempfile
 
 from benchmarks import hooks, ledgers
-from benchmarks.table import NotMeasuredError, Row, Setting, merge_rows, render
+from benchmarks.table import BenchmarkOptions, BenchmarkRow, NotMeasuredError, merge_rows, render
 from tallybook.ledger.storage import caches
 
-ROWS: dict[str, Callable[[Setting], Iterator[Row]]] = {
+ROWS: dict[str, Callable[[BenchmarkOptions], Iterator[BenchmarkRow]]] = {
     "append": ledgers.append,
     "replay": ledgers.replay,
     "replay-different": ledgers.replay_different,
@@ -33,7 +33,7 @@ def _at_least_one(text: str) -> int:
     return number
 
 
-def main(words: Sequence[str]) -> list[Row]:
+def main(words: Sequence[str]) -> list[BenchmarkRow]:
     """Measure the rows of the command line, print them, even if the run ends early, and return them."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"one of {', '.join(ROWS)}; all where none is named")
@@ -44,7 +44,7 @@ def main(words: Sequence[str]) -> list[Row]:
     asked = parser.parse_args(words)
     if unknown := [name for name in asked.rows if name not in ROWS]:
         parser.error(f"no such row: {', '.join(unknown)}")
-    rows: list[Row] = []
+    rows: list[BenchmarkRow] = []
     with tempfile.TemporaryDirectory(prefix=".benchmarks-", dir=asked.folder) as folder:
         os.environ[caches.VARIABLE] = str(Path(folder) / "caches")
         # Where the folder is a repository, git is not to see a million events.
@@ -53,7 +53,7 @@ def main(words: Sequence[str]) -> list[Row]:
             for name in asked.rows or ROWS:
                 print(f"measuring {name}", file=sys.stderr, flush=True)
                 try:
-                    rows.extend(ROWS[name](Setting(Path(folder).resolve(), asked.events, asked.repeats)))
+                    rows.extend(ROWS[name](BenchmarkOptions(Path(folder).resolve(), asked.events, asked.repeats)))
                 except NotMeasuredError as missing:
                     print(f"left out: {missing}", file=sys.stderr)
         finally:

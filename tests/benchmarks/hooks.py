@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from benchmarks import data
 from benchmarks.processes import environment, installed
-from benchmarks.table import NotMeasuredError, Row, Setting, alternate
+from benchmarks.table import BenchmarkOptions, BenchmarkRow, NotMeasuredError, alternate
 from tallybook.ledger.storage import disk
 from tallybook.projections.history.reflections import NO_RATER
 from tallybook.projections.surfaces.hooks import handler
@@ -127,7 +127,7 @@ def _payload(project: Project, what: str) -> Callable[[], bytes]:
     return given
 
 
-def _row(setting: Setting, project: Project, what: str, how: str, rival: tuple[str, str]) -> Row:
+def _row(setting: BenchmarkOptions, project: Project, what: str, how: str, rival: tuple[str, str]) -> BenchmarkRow:
     """Measure a hook against a rival, given as its name and its command line."""
     ours = _process(_lines()[how], project, _payload(project, what))
     theirs = _process(rival[1], project, lambda: b"{}")
@@ -136,10 +136,10 @@ def _row(setting: Setting, project: Project, what: str, how: str, rival: tuple[s
     entries, seq = len(commands.show(project)["key_points"]), commands.playbook(project).state.seq
     events = f"about {round(seq, -3):,}" if seq > 1_000 else "under 1,000"
     told = f"{what}, {how}, about {round(entries, -2):,} entries and {events} events"
-    return Row("hook", told, rival[0], taken, "ms", MILLISECONDS)
+    return BenchmarkRow("hook", told, rival[0], taken, "ms", MILLISECONDS)
 
 
-def rows(setting: Setting) -> Iterator[Row]:
+def rows(setting: BenchmarkOptions) -> Iterator[BenchmarkRow]:
     """Measure each hook on a short ledger and on a long one, then two of them against the old way."""
     if not shutil.which("sh"):
         raise NotMeasuredError("hook: this system has no shell")

@@ -12,7 +12,7 @@ from time import perf_counter
 
 from benchmarks import data
 from benchmarks.processes import run_once, whole_process
-from benchmarks.table import NotMeasuredError, Row, Setting, alternate
+from benchmarks.table import BenchmarkOptions, BenchmarkRow, NotMeasuredError, alternate
 from tallybook.ledger.codec import encode
 from tallybook.ledger.events import PointRated
 from tallybook.ledger.log import JsonlLog
@@ -58,7 +58,7 @@ def _repeat(step: Callable[[], object]) -> float:
     return (perf_counter() - begin) / BLOCK
 
 
-def append(setting: Setting) -> Iterator[Row]:
+def append(setting: BenchmarkOptions) -> Iterator[BenchmarkRow]:
     """Measure durable ratings through the library against the floor: as many bytes, written and flushed."""
     bare = setting.folder / "append.bare"
     with closing(JsonlLog(setting.folder / "append")) as log, bare.open("ab", buffering=0) as file:
@@ -72,16 +72,16 @@ def append(setting: Setting) -> Iterator[Row]:
         ours, theirs = partial(_repeat, partial(append_rating, log)), partial(_repeat, write_and_flush)
         pairs = alternate(ours, theirs, setting.pairs(15))
     against = f"os.write of as many bytes and {flush_data.__name__}"
-    yield Row("append", "one rating, durable, by a process that stays", against, pairs, "µs", MICROSECONDS)
+    yield BenchmarkRow("append", "one rating, durable, by a process that stays", against, pairs, "µs", MICROSECONDS)
 
 
-def _make_ledger(setting: Setting, kind: str, events: int) -> Path:
+def _make_ledger(setting: BenchmarkOptions, kind: str, events: int) -> Path:
     folder = setting.folder / f"{kind}-{events}"
     run_once("build", folder, kind, events)
     return folder
 
 
-def _compare_replay(setting: Setting, name: str, kind: str, what: str) -> Row:
+def _compare_replay(setting: BenchmarkOptions, name: str, kind: str, what: str) -> BenchmarkRow:
     """Measure a replay against ``json.loads`` over the same lines, each pass in a fresh process."""
     folder = _make_ledger(setting, kind, setting.events)
     # Twice each, and the better one counts: a guess on a busy machine must not favour us.
@@ -91,20 +91,20 @@ def _compare_replay(setting: Setting, name: str, kind: str, what: str) -> Row:
         lambda: run_once("replay", folder)["seconds"], lambda: run_once(reader, folder)["seconds"], setting.pairs(5)
     )
     what = f"{what}, {setting.events:,} events"
-    return Row(name, what, "json.loads alone over the same lines", pairs, "s")
+    return BenchmarkRow(name, what, "json.loads alone over the same lines", pairs, "s")
 
 
-def replay(setting: Setting) -> Iterator[Row]:
+def replay(setting: BenchmarkOptions) -> Iterator[BenchmarkRow]:
     """Measure the replay of ratings as the reflector records them."""
     yield _compare_replay(setting, "replay", "alike", "cold replay, chain verified")
 
 
-def replay_different(setting: Setting) -> Iterator[Row]:
+def replay_different(setting: BenchmarkOptions) -> Iterator[BenchmarkRow]:
     """Measure the replay of a ledger without a repeated rating or text: no line can be remembered."""
     yield _compare_replay(setting, "replay-different", "different", "the same, every body different")
 
 
-def memory(setting: Setting) -> Iterator[Row]:
+def memory(setting: BenchmarkOptions) -> Iterator[BenchmarkRow]:
     """Measure the greatest memory of a replay against that of one a tenth as long."""
     lengths = (setting.events, max(setting.events // LONG, 1))
     long, short = [_make_ledger(setting, "alike", length) for length in lengths]
@@ -114,7 +114,7 @@ def memory(setting: Setting) -> Iterator[Row]:
     if isnan(pairs[0][0]):
         raise NotMeasuredError("memory: the system does not say how much memory a process held")
     what, against = (f"peak memory of a replay of {length:,} events" for length in lengths)
-    yield Row("memory", what, against, pairs, "MiB", is_time=False)
+    yield BenchmarkRow("memory", what, against, pairs, "MiB", is_time=False)
 
 
 def _after_one_more(project: Project, words: tuple[str, ...]) -> Callable[[], float]:
@@ -129,7 +129,7 @@ def _after_one_more(project: Project, words: tuple[str, ...]) -> Callable[[], fl
     return measured
 
 
-def load(setting: Setting) -> Iterator[Row]:
+def load(setting: BenchmarkOptions) -> Iterator[BenchmarkRow]:
     """Measure `show` and `rate` in a long ledger after one new event, against a short one."""
     lengths = (setting.events * LONG, max(setting.events // SHORT, 1))
     projects = [Project(setting.folder / f"load-{length}") for length in lengths]
@@ -142,10 +142,10 @@ def load(setting: Setting) -> Iterator[Row]:
         theirs()
         pairs = alternate(ours, theirs, setting.pairs(15))
         what, against = (f"`{words[0]}` after a new event, whole process, {length:,} events" for length in lengths)
-        yield Row("load", what, against, pairs, "ms", MILLISECONDS)
+        yield BenchmarkRow("load", what, against, pairs, "ms", MILLISECONDS)
 
 
-def questions(setting: Setting) -> Iterator[Row]:
+def questions(setting: BenchmarkOptions) -> Iterator[BenchmarkRow]:
     """Measure each question as a whole process against one that replays everything."""
     project = Project(setting.folder / "questions")
     data.build(project.ledger, "wide", setting.events)
@@ -155,4 +155,4 @@ def questions(setting: Setting) -> Iterator[Row]:
         ours = whole_process(project, tuple(word.format(**places) for word in (*words, "--json")))
         pairs = alternate(ours, replay_all, setting.pairs(3))
         told = f"{what}, whole process, {setting.events:,} events, {data.WIDE:,} entries"
-        yield Row("questions", told, "a cold replay, whole process", pairs, "s")
+        yield BenchmarkRow("questions", told, "a cold replay, whole process", pairs, "s")

@@ -21,7 +21,7 @@ class NotMeasuredError(Exception):
 
 
 @attrs.frozen
-class Setting:
+class BenchmarkOptions:
     """The options of the command line.
 
     Attributes:
@@ -40,7 +40,7 @@ class Setting:
 
 
 @attrs.frozen
-class Row:
+class BenchmarkRow:
     """One row of the table.
 
     Attributes:
@@ -96,7 +96,7 @@ def render(lines: Iterable[str]) -> str:
     return "\n".join([f"Last on {machine}.", "", *HEADINGS, *lines]) + "\n"
 
 
-def merge_rows(text: str, rows: Iterable[Row], order: Sequence[str]) -> str:
+def merge_rows(text: str, rows: Iterable[BenchmarkRow], order: Sequence[str]) -> str:
     """Return the README with these rows in its table in place of earlier ones, in an order of their names."""
     before, _, after_begin = text.partition(BEGIN)
     table, end, after = after_begin.partition(END)

@@ -24,7 +24,7 @@ class NoToolError(Exception):
 
 
 @attrs.frozen
-class Setting:
+class FaultOptions:
     """The options of the command line.
 
     Attributes:
@@ -45,7 +45,7 @@ class Setting:
 
 
 @attrs.frozen
-class Tally:
+class FaultCounts:
     """What came of some faults.
 
     Attributes:

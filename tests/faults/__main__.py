@@ -10,9 +10,9 @@ import sys
 import tempfile
 
 from faults import (
+    FaultCounts,
+    FaultOptions,
     NoToolError,
-    Setting,
-    Tally,
     at_calls,
     crash_states,
     forging,
@@ -26,12 +26,12 @@ from faults import (
 from tallybook.ledger.storage import caches
 
 
-def _share(setting: Setting) -> Iterator[Tally]:
+def _share(setting: FaultOptions) -> Iterator[FaultCounts]:
     yield from share.rows(setting)
     yield from share_power.rows(setting)
 
 
-ROWS: dict[str, Callable[[Setting], Iterator[Tally]]] = {
+ROWS: dict[str, Callable[[FaultOptions], Iterator[FaultCounts]]] = {
     "mutations": mutations.rows,
     "kills": writers.rows,
     "pulls": pulls.rows,
@@ -69,7 +69,7 @@ def main(words: Sequence[str]) -> int:
         os.environ[caches.VARIABLE] = str(folder / "caches")
         for row in asked.rows or ROWS:
             try:
-                for tally in ROWS[row](Setting(folder, asked.seed, asked.count, asked.only)):
+                for tally in ROWS[row](FaultOptions(folder, asked.seed, asked.count, asked.only)):
                     sys.stdout.write(f"{tally}\n")
                     is_broken = is_broken or bool(tally.failures)
             except NoToolError as missing:

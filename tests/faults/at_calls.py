@@ -16,9 +16,9 @@ import tempfile
 from typing import NamedTuple
 from unittest.mock import patch
 
-from faults import NoToolError, Setting, Tally
-from faults.scenes import CHANGING, GIVEN, KILL, SCENES, SHORT, Call, Fault, Staged, here, why_not
-from helpers.commands import Answer
+from faults import FaultCounts, FaultOptions, NoToolError
+from faults.scenes import CHANGING, GIVEN, KILL, SCENES, SHORT, Fault, Staged, SystemCall, here, why_not
+from helpers.commands import CommandResult
 from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO, EXIT_NOT_WRITTEN
 from tallybook.ledger.events import LedgerOpened, LogRecovered
@@ -73,16 +73,16 @@ def holding(project: Project, text: str) -> list[Path]:
     return [path for path in files if text.encode() in path.read_bytes()]
 
 
-class Outcome(NamedTuple):
+class InterruptionResult(NamedTuple):
     """The result of one interrupted command."""
 
     fault: Fault
-    answer: Answer
+    answer: CommandResult
     counts: dict[str, int]
     problems: list[str]
 
 
-class Trial:
+class SceneTrial:
     """A scene with its ledger's facts before its command and after it."""
 
     def __init__(self, name: str, folder: Path) -> None:
@@ -100,7 +100,7 @@ class Trial:
             raise AssertionError(f"{name}: not whole although nothing was made to fail: {refused}")
         self._whole = facts(self.staged.project, self.scene.takes_out)[:-1]
 
-    def suffer(self, fault: Fault) -> Outcome:
+    def suffer(self, fault: Fault) -> InterruptionResult:
         """Interrupt the command once, and check the result."""
         answer = self.staged.play(fault)
         wrong = unclear(fault, answer)
@@ -122,9 +122,9 @@ class Trial:
         counts, stood, broken = self._judged(answer)
         if fault.how == KILL and stood != self._whole[: len(stood)]:
             wrong.append(f"batches in another order: {stood[len(self._before) :]}")
-        return Outcome(fault, answer, counts, wrong + broken)
+        return InterruptionResult(fault, answer, counts, wrong + broken)
 
-    def _judged(self, answer: Answer) -> tuple[dict[str, int], list[tuple[str, ...]], list[str]]:
+    def _judged(self, answer: CommandResult) -> tuple[dict[str, int], list[tuple[str, ...]], list[str]]:
         acknowledged = not self.scene.silent and answer.out.endswith("\n") and answer.code in {0, -signal.SIGKILL}
         due = Counter(self._whole if acknowledged else self._before)
         known = Counter(self._whole)
@@ -149,7 +149,7 @@ class Trial:
         return counts, stood, wrong
 
 
-def unclear(fault: Fault, answer: Answer) -> list[str]:
+def unclear(fault: Fault, answer: CommandResult) -> list[str]:
     """Return the fault of an answer by itself: neither a success nor one clear line and its exit code."""
     if fault.how == KILL:
         return [] if answer.code == -signal.SIGKILL else [f"was not killed: {answer}"]
@@ -170,12 +170,12 @@ def unclear(fault: Fault, answer: Answer) -> list[str]:
     return [f"{what}: {answer}" for what, is_so in faults.items() if is_so]
 
 
-def kills(calls: Sequence[Call]) -> list[Fault]:
+def kills(calls: Sequence[SystemCall]) -> list[Fault]:
     """Return a kill at each call."""
     return [Fault(*call, KILL) for call in calls]
 
 
-def errors(calls: Sequence[Call]) -> list[Fault]:
+def errors(calls: Sequence[SystemCall]) -> list[Fault]:
     """Return each error at each call that changes something, and half a write at each write.
 
     Most calls only read or open: at those the errors take turns.
@@ -195,7 +195,9 @@ def some(faults: Sequence[Fault], count: int | None) -> list[Fault]:
     return [faults[index * len(faults) // count] for index in range(count)]
 
 
-def suffer(name: str, faults: Callable[[Sequence[Call]], list[Fault]], setting: Setting) -> Iterator[Outcome]:
+def suffer(
+    name: str, faults: Callable[[Sequence[SystemCall]], list[Fault]], setting: FaultOptions
+) -> Iterator[InterruptionResult]:
     """Play a scene with one call after another interrupted, and yield each result.
 
     Each scene has a home of its own: a hook looks there for transcripts of sessions, and must not find another scene's.
@@ -204,14 +206,16 @@ def suffer(name: str, faults: Callable[[Sequence[Call]], list[Fault]], setting: 
         tempfile.TemporaryDirectory(prefix="scene-", dir=setting.folder) as folder,
         patch.dict(os.environ, HOME=f"{folder}/home"),
     ):
-        trial = Trial(name, Path(folder))
+        trial = SceneTrial(name, Path(folder))
         count = None if setting.count is None else -(-setting.count // len(SCENES))
         chosen = some(faults(trial.staged.calls), count)
         for fault in chosen:
             yield trial.suffer(fault)
 
 
-def _rows(row: str, faults: Callable[[Sequence[Call]], list[Fault]], setting: Setting) -> Iterator[Tally]:
+def _rows(
+    row: str, faults: Callable[[Sequence[SystemCall]], list[Fault]], setting: FaultOptions
+) -> Iterator[FaultCounts]:
     """Yield a tally for each scene, or raise NoToolError where calls cannot be interrupted."""
     if why_not():
         raise NoToolError(f"{row}: {why_not()}")
@@ -219,14 +223,14 @@ def _rows(row: str, faults: Callable[[Sequence[Call]], list[Fault]], setting: Se
         outcomes = list(suffer(name, faults, setting))
         counts = {heading: sum(outcome.counts[heading] for outcome in outcomes) for heading in HEADINGS}
         wrong = [f"{outcome.fault}: {problem}" for outcome in outcomes for problem in outcome.problems]
-        yield Tally(row, name, len(outcomes), counts, "", tuple(wrong[:MAX_FAILURES]))
+        yield FaultCounts(row, name, len(outcomes), counts, "", tuple(wrong[:MAX_FAILURES]))
 
 
-def kill_rows(setting: Setting) -> Iterator[Tally]:
+def kill_rows(setting: FaultOptions) -> Iterator[FaultCounts]:
     """Yield a tally for each scene whose command was killed at its calls."""
     return _rows("kills-at-calls", kills, setting)
 
 
-def error_rows(setting: Setting) -> Iterator[Tally]:
+def error_rows(setting: FaultOptions) -> Iterator[FaultCounts]:
     """Yield a tally for each scene whose calls failed, one at a time."""
     return _rows("errors-at-calls", errors, setting)

@@ -17,8 +17,8 @@ from random import Random
 import shutil
 from typing import Any, NamedTuple
 
-from faults import Setting, Tally
-from faults.recorder import Recorder, Step
+from faults import FaultCounts, FaultOptions
+from faults.recorder import Recorder, TracedEffect
 from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.line import START, Draft
 from tallybook.ledger.log import JsonlLog
@@ -37,7 +37,7 @@ BROKEN = HEADINGS[1:-1]
 OTHER_BOOT = "00000000-0000-0000-0000-000000000000"
 
 
-class Image(NamedTuple):
+class DiskImage(NamedTuple):
     """The possible content of the disk at one moment.
 
     Attributes:
@@ -53,9 +53,9 @@ class Image(NamedTuple):
     acknowledged: list[str]
 
 
-def image(steps: Sequence[Step]) -> Image:
+def image(steps: Sequence[TracedEffect]) -> DiskImage:
     """Return the possible content of the disk after these steps."""
-    made = Image({}, {}, [], [])
+    made = DiskImage({}, {}, [], [])
     for step in steps:
         if step.call == "acknowledged":
             made.acknowledged.append(step.what)
@@ -81,7 +81,7 @@ def sectors(versions: Sequence[bytes]) -> list[list[bytes]]:
     return [list(dict.fromkeys(options)) for options in cut]
 
 
-def states(now: Image, limit: int, draw: Random) -> Iterator[dict[str, bytes]]:
+def states(now: DiskImage, limit: int, draw: Random) -> Iterator[dict[str, bytes]]:
     """Yield each disk that an image allows, as path → bytes; ``limit`` of them at random if there are more."""
     numbers = sorted(now.contents)
     options: list[list[Any]] = [[False, True] for _ in now.renamed]
@@ -140,7 +140,7 @@ def sealed_ranges(log: JsonlLog) -> list[tuple[int, int]]:
     return scan.sealed_ranges
 
 
-class Outcome(NamedTuple):
+class StateResult(NamedTuple):
     """The result of one state.
 
     Attributes:
@@ -156,10 +156,10 @@ class Outcome(NamedTuple):
     problems: list[str]
 
 
-def recover(folder: Path, written: Sequence[str]) -> Outcome:
+def recover(folder: Path, written: Sequence[str]) -> StateResult:
     """Read a state, append to it, deliver every batch again, and verify it."""
     log = JsonlLog(folder)
-    outcome = Outcome([], [], [], [])
+    outcome = StateResult([], [], [], [])
     try:
         before = names(log)
         put(log, "after")
@@ -193,7 +193,9 @@ def refused(folder: Path, written: Sequence[str]) -> int:
         log.close()
 
 
-def judge(outcome: Outcome, twin: Outcome, acknowledged: Sequence[str], written: Sequence[str]) -> dict[str, int]:
+def judge(
+    outcome: StateResult, twin: StateResult, acknowledged: Sequence[str], written: Sequence[str]
+) -> dict[str, int]:
     """Return the promises that a state broke, by heading."""
     read = outcome.read[::LINES][:-1]
     whole = [name for name in [*read, "after"] for _ in range(LINES)] == outcome.read
@@ -294,7 +296,7 @@ class Broken(NamedTuple):
 
     where: str
     counts: dict[str, int]
-    outcome: Outcome
+    outcome: StateResult
     state: Mapping[str, bytes]
 
 
@@ -306,7 +308,7 @@ def give_cache(root: Path, folder: Path) -> None:
         shutil.copytree(left, place)
 
 
-def suffer(name: str, limit: int, setting: Setting) -> tuple[int, dict[str, int], list[Broken]]:
+def suffer(name: str, limit: int, setting: FaultOptions) -> tuple[int, dict[str, int], list[Broken]]:
     """Trace one run, and recover from up to about ``limit`` of its possible states.
 
     Returns:
@@ -344,10 +346,10 @@ def suffer(name: str, limit: int, setting: Setting) -> tuple[int, dict[str, int]
     return len(seen), counts, broken
 
 
-def rows(setting: Setting) -> Iterator[Tally]:
+def rows(setting: FaultOptions) -> Iterator[FaultCounts]:
     """Yield a tally for each run."""
     for name in RUNS:
         limit = setting.times(USUAL)
         tried, counts, broken = suffer(name, limit, setting)
         failures = tuple(f"{each.where}: {each.counts}, seed {setting.seed}" for each in broken)
-        yield Tally("crash states", name, tried, counts, "", failures)
+        yield FaultCounts("crash states", name, tried, counts, "", failures)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import attrs
 
-from faults import Setting, Tally
+from faults import FaultCounts, FaultOptions
 from helpers.events import HUMAN
 from helpers.ledger_codec import BAD, CONTINUATION, line_of, sections
 from helpers.ledger_lines import compute_chain, forge
@@ -294,7 +294,7 @@ def forgeries() -> list[Forgery]:
 # ---- Two honest machines ----
 
 
-class Trial:
+class ForgingTrial:
     """Two honest machines, and the book that Mallory writes to."""
 
     def __init__(self, folder: Path) -> None:
@@ -390,21 +390,21 @@ def _stored_text(store: MemoryStore, place: str) -> str:
     return store.runs[int(place.removeprefix("run "))].decode("utf-8", "replace")
 
 
-def suffer(setting: Setting, count: int | None = None) -> Tally:
+def suffer(setting: FaultOptions, count: int | None = None) -> FaultCounts:
     """Make all forgeries, or so many of them, and return the tally."""
     made = forgeries()
     if count is not None and count < len(made):
         made = Random(setting.seed).sample(made, count)  # noqa: S311 - a seeded choice, no secret
-    trial = Trial(setting.folder / "forging")
+    trial = ForgingTrial(setting.folder / "forging")
     lost = 0
     groups = (made[begin : begin + GROUP] for begin in range(0, len(made), GROUP))
     for group in groups:
         lost = trial.suffer(group)
     trial.ask()
     counts = {"acknowledged": 2 * trial.rated, "lost": lost, "doubled": 0, "believed": len(trial.problems)}
-    return Tally("forging", "a member of a book", len(made), counts, "", tuple(trial.problems))
+    return FaultCounts("forging", "a member of a book", len(made), counts, "", tuple(trial.problems))
 
 
-def rows(setting: Setting) -> Iterator[Tally]:
+def rows(setting: FaultOptions) -> Iterator[FaultCounts]:
     """Yield the tally."""
     yield suffer(setting, setting.count)

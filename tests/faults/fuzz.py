@@ -25,7 +25,7 @@ import subprocess
 import sys
 import zlib
 
-from faults import Setting, Tally
+from faults import FaultCounts, FaultOptions
 from faults.mutations import LINES, somewhere
 from faults.verdicts import BY, ENTRY, NOW, RATED, judge
 from helpers.ledger_lines import compute_chain
@@ -241,7 +241,7 @@ def _with_time_limit() -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-class Run:
+class FuzzResult:
     """The result of a run."""
 
     def __init__(self, folder: Path, seed: int) -> None:
@@ -270,7 +270,7 @@ class Run:
         return json.dumps([self.tried, self.counts, self.failures])
 
 
-def at_random(run: Run, times: int) -> None:
+def at_random(run: FuzzResult, times: int) -> None:
     """Judge so many logs, each a change of a valid one, or of an earlier change."""
     chance = Random(run.seed)  # noqa: S311 - a seed to repeat it
     for _ in range(times):
@@ -281,7 +281,7 @@ def judge_guided(folder: str, times: int, seed: int) -> None:
     """Judge so many logs that atheris makes; called in a process of its own, which ends with the last of them."""
     import atheris  # noqa: PLC0415 - a group that need not be there
 
-    run = Run(Path(folder) / "ledger", seed)
+    run = FuzzResult(Path(folder) / "ledger", seed)
 
     def take(data: bytes) -> None:
         run.take(data)
@@ -318,7 +318,7 @@ fuzz.judge_guided(sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
 """
 
 
-def by_coverage(run: Run, times: int) -> None:
+def by_coverage(run: FuzzResult, times: int) -> None:
     """Judge so many logs in a process that atheris guides."""
     run.folder.mkdir()
     words = [str(TESTS), str(TESTS.parent), str(run.folder), str(times), str(run.seed)]
@@ -334,7 +334,7 @@ def by_coverage(run: Run, times: int) -> None:
 HEADINGS = ("whole", "damaged", "damaged, and spelt so that a fold takes it", "complaints")
 
 
-def rows(setting: Setting, *, guided: bool | None = None) -> Iterator[Tally]:
+def rows(setting: FaultOptions, *, guided: bool | None = None) -> Iterator[FaultCounts]:
     """Yield the tally of changed logs.
 
     Args:
@@ -342,8 +342,8 @@ def rows(setting: Setting, *, guided: bool | None = None) -> Iterator[Tally]:
         guided: Whether coverage guides the changes; None: if atheris is installed.
     """
     guided = find_spec("atheris") is not None if guided is None else guided
-    run = Run(setting.folder / "fuzz", setting.seed)
+    run = FuzzResult(setting.folder / "fuzz", setting.seed)
     (by_coverage if guided else at_random)(run, setting.times(COUNT))
     counts = {heading: run.counts[heading] for heading in HEADINGS}
     note = "led by coverage (atheris)" if guided else "changed by chance: atheris is not installed"
-    yield Tally("fuzz", "Tallybook", run.tried, counts, note, tuple(run.failures.values())[:MAX_FAILURES])
+    yield FaultCounts("fuzz", "Tallybook", run.tried, counts, note, tuple(run.failures.values())[:MAX_FAILURES])

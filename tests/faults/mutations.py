@@ -13,7 +13,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from benchmarks import data as drafts
-from faults import Setting, Tally
+from faults import FaultCounts, FaultOptions
 from tallybook.ledger import clock, damage
 from tallybook.ledger.codec import encode
 from tallybook.ledger.errors import DamagedLedgerError, NewerLedgerError
@@ -50,7 +50,7 @@ _ECHOES = (b"\n", b"hello\n", b"{}\n", b'{"rating":"helpful"}\n', b"\xff\xfe\n",
 _RATER = {"rater": "reflector", "session": "00000000-0000-4000-8000-000000000001"}
 
 
-class Image(NamedTuple):
+class LedgerImage(NamedTuple):
     """A ledger before it is changed, with a head at the end of its log."""
 
     data: bytes
@@ -73,7 +73,7 @@ class Mutation(NamedTuple):
     data: bytes
 
 
-def build(folder: Path, seed: int) -> Image:
+def build(folder: Path, seed: int) -> LedgerImage:
     """Make a ledger with texts, keys, batches of one and of many lines, and a sealed range in the middle."""
     folder.mkdir(parents=True)
     path = folder / LOG_NAME
@@ -108,7 +108,7 @@ def build(folder: Path, seed: int) -> Image:
     if not verify(log).ok:
         raise AssertionError("the log is damaged before anything is changed")
     batches = list(log.read())
-    return Image(path.read_bytes(), batches, _events(batches), log)
+    return LedgerImage(path.read_bytes(), batches, _events(batches), log)
 
 
 def _redacted(batch: RawBatch) -> RawBatch:
@@ -210,7 +210,7 @@ def _sections(line: bytes) -> dict[str, tuple[int, int]]:
     return {"crc": (0, CRC_BYTES), **found} if ends[-1] > CRC_BYTES else {"other": (0, len(line))}
 
 
-def systematic(image: Image) -> Iterator[tuple[str, int]]:
+def systematic(image: LedgerImage) -> Iterator[tuple[str, int]]:
     """Yield every kind of change of lines at every line, and of bytes in each section: at both ends, in the middle."""
     offset = 0
     for index, line in enumerate(image.data.splitlines(keepends=True)):
@@ -228,7 +228,7 @@ def somewhere(data: bytes, chance: Random) -> bytes:
             return changed
 
 
-def mutations(image: Image, other: Image, count: int, seed: int) -> Iterator[Mutation]:
+def mutations(image: LedgerImage, other: LedgerImage, count: int, seed: int) -> Iterator[Mutation]:
     """Yield so many changed logs: up to half of them systematic, in random order, the others random."""
     chance = Random(seed)  # noqa: S311 - a seed to repeat it
     lines, foreign = image.data.splitlines(keepends=True), other.data.splitlines(keepends=True)
@@ -251,7 +251,7 @@ def mutations(image: Image, other: Image, count: int, seed: int) -> Iterator[Mut
 # What our readers make of it
 
 
-class Outcome(NamedTuple):
+class MutationResult(NamedTuple):
     """The result of one changed log.
 
     Attributes:
@@ -272,7 +272,7 @@ def _events(batches: Iterable[RawBatch]) -> list[tuple[bytes, bytes, bytes | Non
     return [split_line(line) for batch in batches for line in batch.lines]
 
 
-def judge(image: Image, data: bytes) -> Outcome:
+def judge(image: LedgerImage, data: bytes) -> MutationResult:
     """Pass the changed log to both readers."""
     image.log.path.write_bytes(data)
     # What is added behind the head was never acknowledged: it is left out by the fold, and noted.
@@ -285,10 +285,10 @@ def judge(image: Image, data: bytes) -> Outcome:
     try:
         folded = list(image.log.read())
     except (DamagedLedgerError, NewerLedgerError):
-        return Outcome(verified, folded=True)
+        return MutationResult(verified, folded=True)
     events = _events(folded)
     same = events == image.events
-    return Outcome(verified, behind and same, len(set(image.events) - set(events)), not same)
+    return MutationResult(verified, behind and same, len(set(image.events) - set(events)), not same)
 
 
 def changed_line(before: bytes, after: bytes) -> tuple[int, str] | None:
@@ -304,7 +304,7 @@ def changed_line(before: bytes, after: bytes) -> tuple[int, str] | None:
     return index + 1, next((name for name, (begin, end) in sections if begin <= at < end), "other")
 
 
-def ours(setting: Setting, count: int, store: str) -> Tally:
+def ours(setting: FaultOptions, count: int, store: str) -> FaultCounts:
     """Change Tallybook's own log so many times, and tally what its readers found."""
     image, other = build(setting.folder / store / "a", 1), build(setting.folder / store / "b", 2)
     counts: Counter[str] = Counter()
@@ -326,9 +326,9 @@ def ours(setting: Setting, count: int, store: str) -> Tally:
         "silently different": counts["silent"],
         "rows lost": counts["lost"],
     }
-    return Tally("mutations", store, number, found, "", tuple(failures[:MAX_FAILURES]))
+    return FaultCounts("mutations", store, number, found, "", tuple(failures[:MAX_FAILURES]))
 
 
-def rows(setting: Setting) -> Iterator[Tally]:
+def rows(setting: FaultOptions) -> Iterator[FaultCounts]:
     """Change Tallybook's log."""
     yield ours(setting, setting.times(COUNT), "Tallybook")

@@ -20,7 +20,7 @@ import subprocess
 import sys
 from typing import NamedTuple
 
-from faults import NoToolError, Setting, Tally
+from faults import FaultCounts, FaultOptions, NoToolError
 from faults.crash_states import OTHER_BOOT, names, sealed_ranges
 from helpers.commands import installed
 from tallybook.ledger.errors import TallybookError
@@ -269,7 +269,7 @@ def _checked(folder: Path, acknowledged: Sequence[str], fresh: int, after: str) 
     return Pulled(dict(zip(HEADINGS, numbers, strict=True)), problems)
 
 
-def suffer(system: str, count: int, setting: Setting) -> Iterator[Pulled]:
+def suffer(system: str, count: int, setting: FaultOptions) -> Iterator[Pulled]:
     """Shut down one file system ``count`` times, and yield each result; raise NoToolError where it cannot be done."""
     draw = Random(setting.seed)  # noqa: S311 - the same seed is to draw the same pulls
     image, place = setting.folder / f"{system}.img", setting.folder / system
@@ -295,10 +295,10 @@ def suffer(system: str, count: int, setting: Setting) -> Iterator[Pulled]:
     image.unlink()
 
 
-def rows(setting: Setting) -> Iterator[Tally]:
+def rows(setting: FaultOptions) -> Iterator[FaultCounts]:
     """Yield a tally for each file system."""
     for system in MAKERS:
         pulled = list(suffer(system, setting.times(USUAL), setting))
         counts = {heading: sum(each.counts[heading] for each in pulled) for heading in HEADINGS}
         failures = tuple(problem for each in pulled for problem in each.problems)
-        yield Tally("pulls", system, len(pulled), counts, "", failures[:MAX_FAILURES])
+        yield FaultCounts("pulls", system, len(pulled), counts, "", failures[:MAX_FAILURES])

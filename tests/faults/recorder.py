@@ -13,7 +13,7 @@ from unittest.mock import patch
 from tallybook.ledger.storage import disk
 
 
-class Step(NamedTuple):
+class TracedEffect(NamedTuple):
     """One effect of the traced run.
 
     Attributes:
@@ -35,7 +35,7 @@ class Recorder:
     def __init__(self, root: Path) -> None:
         """Record the content of the folder, which counts as flushed; ``begun`` steps have it."""
         self.root = root
-        self.steps: list[Step] = []
+        self.steps: list[TracedEffect] = []
         self.meanwhile: list[Callable[[], None]] = []
         self._files: dict[str, int] = {}
         self._open: dict[int, int] = {}
@@ -68,15 +68,15 @@ class Recorder:
 
     def acknowledged(self, name: str) -> None:
         """Record that a caller's batch was acknowledged."""
-        self.steps.append(Step("acknowledged", name))
+        self.steps.append(TracedEffect("acknowledged", name))
 
     def _note(self, call: str, what: int | str, data: bytes = b"") -> None:
-        self.steps.append(Step(call, what, data))
+        self.steps.append(TracedEffect(call, what, data))
 
     def _named(self, path: str) -> int:
         self._count += 1
         self._files[path] = self._count
-        self.steps.append(Step("names", path, names={path: self._count}))
+        self.steps.append(TracedEffect("names", path, names={path: self._count}))
         return self._count
 
     def _opened(self, call: Callable[..., int], path: Any, flags: int, *rest: Any, **named: Any) -> int:
@@ -123,12 +123,12 @@ class Recorder:
             self._count = number = self._count + 1
             self._note("write", number, data)
         self._files[new] = number
-        self.steps.append(Step("names", new, names={old: None, new: number}))
+        self.steps.append(TracedEffect("names", new, names={old: None, new: number}))
 
     def _removed(self, call: Callable[..., None], path: Any, **named: Any) -> None:
         call(path, **named)
         if self._files.pop(os.fspath(path), None) is not None:
-            self.steps.append(Step("names", os.fspath(path), names={os.fspath(path): None}))
+            self.steps.append(TracedEffect("names", os.fspath(path), names={os.fspath(path): None}))
 
 
 def _all_of(fd: int) -> bytes:

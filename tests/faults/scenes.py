@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import attrs
 
-from helpers.commands import Answer
+from helpers.commands import CommandResult
 from helpers.events import HUMAN, give
 from helpers.ledger_files import held
 from helpers.transcripts import Script, ask_again, kept
@@ -260,7 +260,7 @@ def run(
     *,
     short: str = "",
     before: Callable[[], None] | None = None,
-) -> Answer:
+) -> CommandResult:
     """Run a scene's command in its own process.
 
     Args:
@@ -294,15 +294,15 @@ def run(
             preexec_fn=before,
             process_group=0,
         )
-    return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
+    return CommandResult(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
-def here(project: Project, *words: str) -> Answer:
+def here(project: Project, *words: str) -> CommandResult:
     """Run the command line in this process, which is quicker and enough if no call is to fail."""
     out, err = StringIO(), StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         code = run_here(["--project", str(project.root), *words])
-    return Answer(code, out.getvalue(), err.getvalue())
+    return CommandResult(code, out.getvalue(), err.getvalue())
 
 
 @cache
@@ -316,7 +316,7 @@ def why_not() -> str:
     return "" if tried.returncode == 0 else "this system does not let strace trace a process"
 
 
-class Call(NamedTuple):
+class SystemCall(NamedTuple):
     """A call of a run: its name, and its number among those of that name that touch the project."""
 
     name: str
@@ -365,7 +365,7 @@ class Staged:
         self._watched = [word for path in dict.fromkeys(paths) for word in ("-P", path)]
         self.calls = self._counted(lines)
 
-    def _counted(self, lines: Sequence[str]) -> list[Call]:
+    def _counted(self, lines: Sequence[str]) -> list[SystemCall]:
         """Return the calls that name one of the project's paths, or have one open."""
         # Only the first two arguments: those behind them are data.
         touching = re.compile(rf'\d+ +([a-z0-9_]+)\((?:[^",]*, )?[^",]*["<]{re.escape(str(self.project.root))}')
@@ -377,7 +377,7 @@ class Staged:
             if name is None or (self.scene.held and name[1] == "flock" and seen["flock"] == ASKED):
                 continue
             seen[name[1]] += 1
-            calls.append(Call(name[1], seen[name[1]]))
+            calls.append(SystemCall(name[1], seen[name[1]]))
         return calls
 
     def put_back(self) -> None:
@@ -386,7 +386,7 @@ class Staged:
             shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(self.kept.root, self.project.root)
 
-    def play(self, fault: Fault | None = None) -> Answer:
+    def play(self, fault: Fault | None = None) -> CommandResult:
         """Play the scene from its start, with one call interrupted if one is given."""
         self.put_back()
         if fault is None or fault.how == SHORT:

@@ -21,7 +21,7 @@ import time
 
 import pytest
 
-from faults import NoToolError, Setting, Tally
+from faults import FaultCounts, FaultOptions, NoToolError
 from helpers.git_repositories import git
 from helpers.postgres_front import Front
 from helpers.shared_clones import Machine
@@ -45,7 +45,7 @@ SMALL_BYTES = 256 * 1024 * 1024
 """More than a run of 40 faults needs, and small enough for memory when it is filled."""
 
 
-class Trial:
+class SharingTrial:
     """Machines that share, and what they acknowledged.
 
     Attributes:
@@ -122,7 +122,7 @@ def _settle(machine: Machine) -> list[str]:
 # Faults
 
 
-def _kill_at_random(trial: Trial, machine: Machine) -> None:
+def _kill_at_random(trial: SharingTrial, machine: Machine) -> None:
     """Kill a sync and its children at any moment."""
     nothing = subprocess.DEVNULL
     process = machine.start("sync", start_new_session=True, stdout=nothing, stderr=nothing)
@@ -146,7 +146,7 @@ class _Killing:
         entries: The playbook after it.
     """
 
-    def __init__(self, trial: Trial, folder: Path) -> None:
+    def __init__(self, trial: SharingTrial, folder: Path) -> None:
         """Play the sync once, undisturbed."""
         self.machine, other, *_rest = trial.scenery.machines
         self._places = {self.machine.home: folder / "home", trial.scenery.engine: folder / "engine"}
@@ -197,7 +197,7 @@ def _told(lines: Sequence[str]) -> list[str]:
     return sorted(line.split(": ", 2)[2] for line in lines if line.startswith("note: sync "))
 
 
-def _kill_at_all_calls(trial: Trial, folder: Path, count: int | None) -> None:
+def _kill_at_all_calls(trial: SharingTrial, folder: Path, count: int | None) -> None:
     """Kill a sync at each of the calls that change something, or at so many of them, evenly spread.
 
     After the next sync the playbook is what it would have been, each change was told once, and the redacted text is in
@@ -220,7 +220,7 @@ def _run_by(machine: Machine, words: list[str]) -> int:
     return machine.start("sync", wrapper=words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).wait()
 
 
-def _stop(trial: Trial, machine: Machine) -> None:
+def _stop(trial: SharingTrial, machine: Machine) -> None:
     """Stop a sync for a while as SIGSTOP does, let another machine sync meanwhile, and let it go on."""
     nothing = subprocess.DEVNULL
     process = machine.start("sync", stdout=nothing, stderr=nothing)
@@ -231,7 +231,7 @@ def _stop(trial: Trial, machine: Machine) -> None:
     process.wait()
 
 
-def _force_back(trial: Trial, machine: Machine) -> None:
+def _force_back(trial: SharingTrial, machine: Machine) -> None:
     """Force the branch of the book some commits back, or delete it."""
     machine.run("sync")
     remote: Path = trial.scenery.engine
@@ -244,7 +244,7 @@ def _force_back(trial: Trial, machine: Machine) -> None:
         git(remote, "update-ref", ref, back)
 
 
-def _fill_disk(trial: Trial, machine: Machine) -> None:
+def _fill_disk(trial: SharingTrial, machine: Machine) -> None:
     """Let a sync meet a full disk, with a few bytes left."""
     filler = machine.home / "filler"
     free = shutil.disk_usage(machine.home).free
@@ -258,7 +258,7 @@ def _fill_disk(trial: Trial, machine: Machine) -> None:
 # with every connection reset and new ones refused. What was sent during a silent cut arrives when it heals.
 
 
-def _kill_server(trial: Trial, machine: Machine) -> None:
+def _kill_server(trial: SharingTrial, machine: Machine) -> None:
     """Kill all processes of a server during a sync, and start it again; an emulated S3 has lost everything then."""
     server = trial.scenery.engine.server
     nothing = subprocess.DEVNULL
@@ -269,7 +269,7 @@ def _kill_server(trial: Trial, machine: Machine) -> None:
     server.start()
 
 
-def _roll_back(trial: Trial, machine: Machine) -> None:
+def _roll_back(trial: SharingTrial, machine: Machine) -> None:
     """Take the last runs of the book away, or all."""
     machine.run("sync")
     trial.scenery.roll_back(
@@ -277,7 +277,7 @@ def _roll_back(trial: Trial, machine: Machine) -> None:
     )
 
 
-def _reset_connection(trial: Trial, machine: Machine) -> None:
+def _reset_connection(trial: SharingTrial, machine: Machine) -> None:
     """Reset the connection of a sync after some bytes, or instead of the server's answer."""
     front = trial.scenery.engine.front
     front.answers = trial.draw.random() < 1 / 2
@@ -297,7 +297,7 @@ def _cut(front: Front, draw: Random) -> Iterator[None]:
         setattr(front, attribute, False)
 
 
-def _lands(trial: Trial, machine: Machine) -> bool:
+def _lands(trial: SharingTrial, machine: Machine) -> bool:
     """Record ratings, sync for a while, and return whether nothing is pending; a sync out of time succeeds as well."""
     trial.record(machine)
     answer = machine.run("sync", "--json", "--limit", LIMIT_S)
@@ -306,7 +306,7 @@ def _lands(trial: Trial, machine: Machine) -> bool:
     return landed
 
 
-def _cut_machines(trial: Trial, machine: Machine) -> None:
+def _cut_machines(trial: SharingTrial, machine: Machine) -> None:
     """Cut machines during a sync from the server, and let it go on afterwards."""
     engine, draw = trial.scenery.engine, trial.draw
     nothing = subprocess.DEVNULL
@@ -332,7 +332,7 @@ def _small_disk(folder: Path) -> Iterator[None]:
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-FAULTS: dict[str, tuple[str, Callable[[Trial, Machine], None] | None]] = {
+FAULTS: dict[str, tuple[str, Callable[[SharingTrial, Machine], None] | None]] = {
     "git: sync killed at random": ("git", _kill_at_random),
     "git: sync killed at its calls": ("git", None),
     "git: sync stopped": ("git", _stop),
@@ -353,7 +353,7 @@ FAULTS: dict[str, tuple[str, Callable[[Trial, Machine], None] | None]] = {
 """Name of a fault → its engine, and what makes it to a machine's sync; None for a kill at each of its calls."""
 
 
-def _repeat(trial: Trial, fault: Callable[[Trial, Machine], None], rounds: Iterable[int]) -> None:
+def _repeat(trial: SharingTrial, fault: Callable[[SharingTrial, Machine], None], rounds: Iterable[int]) -> None:
     """Make a fault again and again, each time after every machine has recorded ratings."""
     machines = trial.scenery.machines
     for _ in rounds:
@@ -364,7 +364,7 @@ def _repeat(trial: Trial, fault: Callable[[Trial, Machine], None], rounds: Itera
         trial.number += 1
 
 
-def suffer(name: str, count: int | None, setting: Setting) -> Tally:
+def suffer(name: str, count: int | None, setting: FaultOptions) -> FaultCounts:
     """Make a fault so many times, and compare the machines; for None as often as is usual, at calls at each of them.
 
     Raises:
@@ -382,7 +382,7 @@ def suffer(name: str, count: int | None, setting: Setting) -> Tally:
                 _small_disk(folder) if fault is _fill_disk else nullcontext(),
                 ENGINES[engine](folder, NAMES) as scenery,
             ):
-                trial = Trial(scenery, draw)
+                trial = SharingTrial(scenery, draw)
                 if fault is None:
                     _kill_at_all_calls(trial, folder, count)
                 else:
@@ -391,10 +391,10 @@ def suffer(name: str, count: int | None, setting: Setting) -> Tally:
                 counts, problems = trial.finish()
         except pytest.skip.Exception as missing:
             raise NoToolError(f"share: {missing}") from missing
-    return Tally("share", name, trial.number, counts, trial.note, tuple(problems[:MAX_FAILURES]))
+    return FaultCounts("share", name, trial.number, counts, trial.note, tuple(problems[:MAX_FAILURES]))
 
 
-def rows(setting: Setting) -> Iterator[Tally]:
+def rows(setting: FaultOptions) -> Iterator[FaultCounts]:
     """Yield a tally for each fault."""
     for name in FAULTS:
         if setting.only in name:

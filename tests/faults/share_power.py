@@ -22,9 +22,9 @@ from typing import NamedTuple, TypeAlias
 
 import pytest
 
-from faults import NoToolError, Setting, Tally
+from faults import FaultCounts, FaultOptions, NoToolError
 from faults.pulls import MAKERS, make_image, mounted, pull, set_other_boot, write_back
-from faults.share import MAX_FAILURES, NAMES, Trial
+from faults.share import MAX_FAILURES, NAMES, SharingTrial
 from helpers.git_repositories import delete_damage, delete_locks, git
 from helpers.shared_clones import Machine
 from share.scenery import ENGINES, Scenery
@@ -67,7 +67,7 @@ _Powered: TypeAlias = "tuple[Scenery, dict[str, Disk]]"
 class Loss(NamedTuple):
     """What loses its power."""
 
-    trial: Trial
+    trial: SharingTrial
     disks: dict[str, Disk]
     added: dict[str, bool]
 
@@ -202,7 +202,7 @@ def _finish(loss: Loss) -> tuple[dict[str, int], list[str]]:
     return {**counts, "refused": len(problems)}, problems
 
 
-def suffer(name: str, count: int, setting: Setting) -> Tally:
+def suffer(name: str, count: int, setting: FaultOptions) -> FaultCounts:
     """Let the power go so many times, each time after every machine has recorded ratings, and compare the machines."""
     engine, give_disks, lose = LOSSES[name]
     draw = Random(setting.seed)  # noqa: S311 - the same seed is to draw the same losses
@@ -211,7 +211,7 @@ def suffer(name: str, count: int, setting: Setting) -> Tally:
         folder.chmod(0o755)
         try:
             with give_disks(engine, folder, stack) as (scenery, disks):
-                loss = Loss(Trial(scenery, draw), disks, {})
+                loss = Loss(SharingTrial(scenery, draw), disks, {})
                 for disk in disks.values():
                     disk.flush()
                 for _ in range(count):
@@ -223,12 +223,12 @@ def suffer(name: str, count: int, setting: Setting) -> Tally:
                 counts, problems = _finish(loss)
         except pytest.skip.Exception as missing:
             raise NoToolError(f"share: {missing}") from missing
-    return Tally(
+    return FaultCounts(
         "share", name, loss.trial.number, counts, loss.trial.describe_outcomes(), tuple(problems[:MAX_FAILURES])
     )
 
 
-def rows(setting: Setting) -> Iterator[Tally]:
+def rows(setting: FaultOptions) -> Iterator[FaultCounts]:
     """Yield a tally for each loss."""
     for name in LOSSES:
         if setting.only in name:

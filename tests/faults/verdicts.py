@@ -56,14 +56,14 @@ class BatchRead(NamedTuple):
     records: tuple[EventRecord, ...]
 
 
-class Answer(NamedTuple):
+class ReadResult(NamedTuple):
     """The batches that a path returned, and its refusal after them; None at the end."""
 
     batches: list[BatchRead]
     refused: TallybookError | None
 
 
-class Outcome(NamedTuple):
+class LogResult(NamedTuple):
     """The result of one log.
 
     Attributes:
@@ -107,7 +107,7 @@ class Case:
             self.complaints.append(f"{path} raises {type(error).__name__} ({place})")
             return None
 
-    def read_by(self, path: str, read: Callable[[], Iterable[Batch]]) -> Answer:
+    def read_by(self, path: str, read: Callable[[], Iterable[Batch]]) -> ReadResult:
         """Return the batches that a path reads, headers included."""
         batches: list[BatchRead] = []
 
@@ -116,7 +116,7 @@ class Case:
                 batches.append(BatchRead(batch.last, batch.chain, tuple(batch.events), tuple(batch.records)))  # noqa: PERF401
 
         refused = self.answer_of(path, drain)
-        return Answer(batches, refused)
+        return ReadResult(batches, refused)
 
 
 def end_of(data: bytes) -> Position:
@@ -126,7 +126,7 @@ def end_of(data: bytes) -> Position:
     return Position(data.count(b"\n"), chain.decode() if known else GENESIS, len(data))
 
 
-def judge(folder: Path, data: bytes) -> Outcome:
+def judge(folder: Path, data: bytes) -> LogResult:
     """Pass a log to every path that reads it, in a new ledger: first all of it acknowledged, then nothing."""
     settled = Case(folder, data, end_of(data))
     verdict, answer = _readers(settled)
@@ -139,10 +139,10 @@ def judge(folder: Path, data: bytes) -> Outcome:
     finally:
         fresh.log.close()
     whole = isinstance(verdict, Verification) and verdict.ok
-    return Outcome(whole, answer.refused is None, tuple(dict.fromkeys(settled.complaints + fresh.complaints)))
+    return LogResult(whole, answer.refused is None, tuple(dict.fromkeys(settled.complaints + fresh.complaints)))
 
 
-def _readers(case: Case) -> tuple[Verification | TallybookError | None, Answer]:
+def _readers(case: Case) -> tuple[Verification | TallybookError | None, ReadResult]:
     """Return the answers of verify and a fold, after comparing them with each other and with salvage."""
     verdict = case.answer_of("verify", lambda: verify(case.log))
     answer = case.read_by("a fold", lambda: decode(case.log.read()))
@@ -166,7 +166,7 @@ def _order(case: Case, batches: Sequence[BatchRead]) -> None:
         last = batch.last
 
 
-def _compare(case: Case, verdict: Verification | TallybookError, answer: Answer) -> None:
+def _compare(case: Case, verdict: Verification | TallybookError, answer: ReadResult) -> None:
     """Check that a fold agrees with verify."""
     refused = answer.refused
     if isinstance(verdict, TallybookError):
@@ -206,7 +206,7 @@ def _verify_alone(problem: Problem, lines: dict[int, bytes]) -> bool:
     return form is not None
 
 
-def _compare_salvage(case: Case, verdict: Verification | TallybookError, answer: Answer, kept: Answer) -> None:
+def _compare_salvage(case: Case, verdict: Verification | TallybookError, answer: ReadResult, kept: ReadResult) -> None:
     """Check that salvage returns the batches of a fold, and continues after damage."""
     case.unless(not isinstance(kept.refused, DamagedLedgerError), "salvage gives a batch whose head cannot be read")
     case.unless(
@@ -261,7 +261,7 @@ def _is_known(case: Case, key: str, fd: int, end: int) -> bool:
     return case.answer_of("the search for keys", lambda: bool(search.find_deliveries(fd, (key,), end))) is True
 
 
-def _writer_appends(case: Case, verdict: Verification | TallybookError | None, before: Answer) -> None:
+def _writer_appends(case: Case, verdict: Verification | TallybookError | None, before: ReadResult) -> None:
     """Check that an append seals a torn end, changes nothing that readers saw, and is read by the resident ones."""
 
     def append() -> None:

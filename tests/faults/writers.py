@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 
-from faults import Setting, Tally
+from faults import FaultCounts, FaultOptions
 from helpers.commands import installed
 from tallybook.ledger.errors import LockHeldError
 from tallybook.ledger.line import Draft
@@ -106,7 +106,7 @@ def append_one(log: JsonlLog, name: str) -> None:
         return
 
 
-def tally(setting: Setting) -> dict[str, int]:
+def tally(setting: FaultOptions) -> dict[str, int]:
     """Kill writers until there were so many kills; the seed repeats their choice, and not what the scheduler does."""
     count = setting.times(USUAL)
     chance = random.Random(setting.seed)  # noqa: S311 - a fault that can be repeated, no secret
@@ -126,9 +126,9 @@ def tally(setting: Setting) -> dict[str, int]:
     return dict(total)
 
 
-def rows(setting: Setting) -> Iterator[Tally]:
+def rows(setting: FaultOptions) -> Iterator[FaultCounts]:
     """Yield the tally of killed writers."""
     counts = tally(setting)
     kills = counts.pop("kills")
     broken = tuple(f"{what}: {counts[what]}, seed {setting.seed}" for what in BROKEN if counts[what])
-    yield Tally("kills", f"{WRITERS} writers", kills, counts, "", broken)
+    yield FaultCounts("kills", f"{WRITERS} writers", kills, counts, "", broken)

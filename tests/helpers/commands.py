@@ -30,11 +30,11 @@ MAIN = "from tallybook.__main__ import main; main()"
 BY_HAND = "learned by hand"
 
 
-def run(project: Project, *arguments: str, before: Callable[[], None] | None = None) -> Answer:
+def run(project: Project, *arguments: str, before: Callable[[], None] | None = None) -> CommandResult:
     """Run the real command; ``before`` is called in its process."""
     command = [sys.executable, "-c", MAIN, "--project", str(project.root), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, preexec_fn=before)
-    return Answer(done.returncode, done.stdout, done.stderr)
+    return CommandResult(done.returncode, done.stdout, done.stderr)
 
 
 def replay_bytes(project: Project) -> bytes:
@@ -48,7 +48,7 @@ def texts(project: Project) -> list[str]:
     return [kp["text"] for kp in json.loads(replay_bytes(project))["key_points"]]
 
 
-def assert_refused(answer: Answer, code: int, says: str) -> None:
+def assert_refused(answer: CommandResult, code: int, says: str) -> None:
     """Check that an answer is one line of error on standard error, with this exit code."""
     assert (code, "") == (answer.code, answer.out)
     assert answer.err.startswith("tallybook: ")
@@ -63,7 +63,7 @@ def bind_root() -> None:
         ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)
 
 
-def run_unprivileged(project: Project, *arguments: str) -> Answer:
+def run_unprivileged(project: Project, *arguments: str) -> CommandResult:
     """Run the real command as a user whom permissions bind."""
     is_root = os.geteuid() == 0
     if is_root and sys.platform != "linux":
@@ -74,7 +74,7 @@ def run_unprivileged(project: Project, *arguments: str) -> Answer:
 # The result of a command that a test ran in its own process; conftest.py has the fixture that does.
 
 
-class Answer(NamedTuple):
+class CommandResult(NamedTuple):
     """The result of a command: its exit code and its output."""
 
     code: int
@@ -82,7 +82,7 @@ class Answer(NamedTuple):
     err: str
 
 
-Run = Callable[..., Answer]
+Run = Callable[..., CommandResult]
 """Takes the words of a command line, and ``stdin`` as bytes."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from helpers.commands import Answer
+from helpers.commands import CommandResult
 from tallybook.projections.surfaces.cli.doctor import CHECKS, Finding, run_checks
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -33,7 +33,7 @@ def file_states(folder: Path) -> dict[str, tuple[bytes, int]]:
     }
 
 
-def lines_of(answer: Answer, code: int) -> list[str]:
+def lines_of(answer: CommandResult, code: int) -> list[str]:
     """Check that a command printed to standard output only and ended with this code; return its lines."""
     assert (code, "") == (answer.code, answer.err)
     return answer.out.splitlines()

@@ -25,7 +25,7 @@ PAGES: Final = {
 """Path in the repository → text of every page."""
 
 
-class Example(NamedTuple):
+class CodeBlock(NamedTuple):
     """A fenced block of a page, with the word after the fence."""
 
     page: str
@@ -33,10 +33,10 @@ class Example(NamedTuple):
     code: str
 
 
-def examples(*languages: str) -> list[Example]:
+def examples(*languages: str) -> list[CodeBlock]:
     """Return the fenced blocks of these languages, of all pages."""
     found = [
-        Example(page, language, code)
+        CodeBlock(page, language, code)
         for page, text in PAGES.items()
         for language, code in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     ]

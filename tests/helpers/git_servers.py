@@ -27,9 +27,9 @@ def make_ssh(folder: Path, script: str = "") -> Path:
     return folder
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _GitHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: _Server
+    server: _GitServer
 
     def do_GET(self) -> None:
         self._answer()
@@ -79,7 +79,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
 
-class _Server(ThreadingHTTPServer):
+class _GitServer(ThreadingHTTPServer):
     folder: Path
     login: str
     logins: list[str]
@@ -93,7 +93,7 @@ def serve_https(folder: Path, user: str, password: str) -> Iterator[tuple[int, P
     subprocess.run([*words.split(), "-keyout", key, "-out", certificate], check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
-    with _Server(("127.0.0.1", 0), _Handler) as server:
+    with _GitServer(("127.0.0.1", 0), _GitHandler) as server:
         server.folder, server.logins = folder, []
         server.login = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
         server.socket = context.wrap_socket(server.socket, server_side=True)

@@ -56,7 +56,7 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
 )
 
 
-class Read(NamedTuple):
+class ScanResult(NamedTuple):
     """The result of a scan: batches, where and why it ended early, and the ranges that it skipped."""
 
     batches: list[RawBatch]
@@ -106,10 +106,10 @@ def file_of(data: bytes) -> int:
     return file.fileno()
 
 
-def read(data: bytes) -> Read:
+def read(data: bytes) -> ScanResult:
     """Scan bytes as a file from its beginning to its end."""
     scan = Scan(file_of(data), START, len(data))
-    return Read(list(scan), scan.stop, scan.sealed_ranges)
+    return ScanResult(list(scan), scan.stop, scan.sealed_ranges)
 
 
 def compute_chain(previous: str, data: bytes) -> str:

@@ -74,7 +74,7 @@ def migrate(doc: dict[str, Any]) -> dict[str, Any]:
     return {**doc, "key_points": entries}
 
 
-class Model:
+class ReferenceModel:
     """The playbook under updates, and the highest number that a name of it ever had; ``copy`` stores a moment of it."""
 
     def __init__(self, playbook: dict[str, Any]) -> None:
@@ -82,7 +82,7 @@ class Model:
         self.playbook = copy.deepcopy(playbook)
         self.high_water = max((number_of(kp["name"]) for kp in self.playbook["key_points"]), default=0)
 
-    def copy(self) -> Model:
+    def copy(self) -> ReferenceModel:
         """Return an independent copy of the model."""
         return copy.deepcopy(self)
 

@@ -13,7 +13,7 @@ import sys
 import time
 from typing import Any
 
-from helpers.commands import MAIN, Answer
+from helpers.commands import MAIN, CommandResult
 from helpers.git_repositories import git, make_remote
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -44,12 +44,12 @@ class Machine:
         command = [*wrapper, sys.executable, "-P", "-c", MAIN, *words]
         return subprocess.Popen(command, cwd=self.root, env=self.environment, **options)
 
-    def run(self, *words: str, given: str = "") -> Answer:
+    def run(self, *words: str, given: str = "") -> CommandResult:
         """Run a command of Tallybook in the project."""
         pipe = subprocess.PIPE
         process = self.start(*words, stdin=pipe, stdout=pipe, stderr=pipe)
         out, err = process.communicate(given.encode(), timeout=10 * WAIT_S)
-        return Answer(process.returncode, out.decode(), err.decode())
+        return CommandResult(process.returncode, out.decode(), err.decode())
 
     def do(self, *words: str, given: str = "") -> str:
         """Run a command that must succeed, and return its output."""
@@ -76,7 +76,7 @@ class Machine:
         process.wait(WAIT_S)
         return data.decode().replace("\r\n", "\n").splitlines()
 
-    def hook(self, event: str, session: str = "s1", **fields: str) -> Answer:
+    def hook(self, event: str, session: str = "s1", **fields: str) -> CommandResult:
         """Let an agent call the hook."""
         payload = {"hook_event_name": event, "session_id": session, "cwd": str(self.root), **fields}
         return self.run("hook", given=json.dumps(payload))

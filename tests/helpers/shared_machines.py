@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 import pytest
 
-from helpers.commands import Answer, Run
+from helpers.commands import CommandResult, Run
 from helpers.engines import git_engine
 from helpers.git_repositories import git, make_remote
 from helpers.memory_store import MemoryStore
@@ -52,14 +52,14 @@ class SharedMachine:
         commands.replay(self.project)
         return result
 
-    def run(self, *words: str) -> Answer:
+    def run(self, *words: str) -> CommandResult:
         """Run a verb in its project."""
         # A playbook is written as bytes.
         out = TextIOWrapper(data := BytesIO(), encoding="utf-8", write_through=True)
         with redirect_stdout(out), redirect_stderr(StringIO()) as err:
             code = main.run(["--project", str(self.project.root), *words])
         out.flush()
-        return Answer(code, data.getvalue().decode(), err.getvalue())
+        return CommandResult(code, data.getvalue().decode(), err.getvalue())
 
     def json(self, *words: str) -> Any:
         """Return the JSON answer of a verb that succeeds."""
@@ -142,7 +142,7 @@ class Team:
     book: str = "main"
     memory: MemoryStore = attrs.field(factory=MemoryStore)
 
-    def run(self, machine: str, *words: str, code: int | None = 0, stdin: bytes = b"") -> Answer:
+    def run(self, machine: str, *words: str, code: int | None = 0, stdin: bytes = b"") -> CommandResult:
         """Run a command on a machine, and check its exit code; None for any."""
         root = self.root(machine)
         self.patch.setenv("HOME", str(self.home(machine)))
@@ -167,7 +167,7 @@ class Team:
         """Return the ledger's folder of a machine."""
         return self.root(machine) / ".claude" / "ledger"
 
-    def share(self, machine: str, *words: str, code: int = 0) -> Answer:
+    def share(self, machine: str, *words: str, code: int = 0) -> CommandResult:
         """Join the book."""
         return self.run(machine, "share", self.engine, self.address, "--book", self.book, "--yes", *words, code=code)
 

@@ -18,7 +18,7 @@ from helpers.ledger_files import head_of
 from helpers.memory_store import FAULTS
 from helpers.sharing_faults import CrashError, ShakyEngine, crashing
 from helpers.sharing_machines import Site
-from helpers.sharing_model import UNKNOWN, Intent, Model
+from helpers.sharing_model import UNKNOWN, BookModel, Intent
 from tallybook.ledger import events
 from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.decisions.curation import Curation
@@ -64,14 +64,14 @@ def legacy_bytes(index: int) -> bytes:
     return json.dumps({"version": "1.0", "key_points": points}).encode()
 
 
-class History:
+class RandomHistory:
     """One random history; ``told`` has what was done, for a failure's message."""
 
     def __init__(self, seed: int, folder: Path, engine: Engine | None = None) -> None:
         """Begin with up to five machines that know nothing of one another, and an engine; None for one in memory."""
         self.random = random.Random(seed)  # noqa: S311 - a seeded history, no secret
         self.folder = folder
-        self.model = Model()
+        self.model = BookModel()
         self.engine = ShakyEngine(self.random, engine)
         self.told: list[str] = []
         self.backups: dict[str, tuple[Path, Site]] = {}
@@ -91,7 +91,7 @@ class History:
 
     def step(self, site: Site) -> None:
         """Let a machine do something."""
-        chosen: Callable[[History, Site], None] = self.random.choices(list(STEPS), list(STEPS.values()))[0]
+        chosen: Callable[[RandomHistory, Site], None] = self.random.choices(list(STEPS), list(STEPS.values()))[0]
         self.told.append(f"{site.label} {chosen.__name__}")
         chosen(self, site)
 
@@ -369,7 +369,7 @@ STRANGER: Final = "stranger"
 # ---- Redaction ----
 
 
-def redact_text(history: History, site: Site) -> None:
+def redact_text(history: RandomHistory, site: Site) -> None:
     """Redact a text that the machine has: an own one or another's, published or not."""
     texts = sorted({entry.text for entry in site.actual.entries.values()} - {REDACTED})
     if not texts:
@@ -396,7 +396,7 @@ def check_erased(site: Site, *texts: str) -> None:
 # ---- Proposals ----
 
 
-def propose(history: History, site: Site) -> None:
+def propose(history: RandomHistory, site: Site) -> None:
     """Propose a change of an entry, as an agent does."""
     names = site.certain(site.actual.entries)
     if len(names) < len(("name", "source")):
@@ -414,7 +414,7 @@ def propose(history: History, site: Site) -> None:
         site.proposed.setdefault(proposal.id, meant)
 
 
-def decide(history: History, site: Site) -> None:
+def decide(history: RandomHistory, site: Site) -> None:
     """Accept or reject an open proposal; an accepted one changes the entry that was meant."""
     waiting = curation.open_proposals(site.project) if site.own.exists() else []
     if not waiting:
@@ -439,7 +439,7 @@ CHANGES: Final = (events.PointRetired, events.PointReworded, events.PointUnpinne
 # ---- Another history of the book ----
 
 
-def rewrite(history: History, _: Site) -> None:
+def rewrite(history: RandomHistory, _: Site) -> None:
     """Let the engine lose its end, and a stranger append something else there."""
     engine = history.engine
     runs = engine.runs
@@ -464,7 +464,7 @@ def free(state: Playbook, number: int) -> bool:
     return f"kpt_{number:03d}" not in state.used
 
 
-def rejoin(history: History, site: Site, *, kills: bool = True) -> None:
+def rejoin(history: RandomHistory, site: Site, *, kills: bool = True) -> None:
     """Take the engine's history of the book; at times that is killed, and done again."""
     history.told.append(f"{site.label} rejoins")
     batches = count(history.engine.read(0).runs, START, set()).batches
@@ -490,7 +490,7 @@ def rejoin(history: History, site: Site, *, kills: bool = True) -> None:
 # ---- Another ledger ----
 
 
-def import_other(history: History, site: Site) -> None:
+def import_other(history: RandomHistory, site: Site) -> None:
     """Import another machine's own ledger: its batches are here once, and mean the entries that they meant there."""
     other = history.random.choice(history.sites)
     if other is site or not other.own.exists() or not site.own.exists():
@@ -510,7 +510,7 @@ def import_other(history: History, site: Site) -> None:
             check_meaning(history, other, record)
 
 
-def check_meaning(history: History, other: Site, record: EventRecord) -> None:
+def check_meaning(history: RandomHistory, other: Site, record: EventRecord) -> None:
     """Check that an imported rating counts for the entry that the other machine rated."""
     if isinstance(record.event, events.PointRated):
         there = history.model.find(record.id, other.label)
@@ -523,18 +523,18 @@ def check_meaning(history: History, other: Site, record: EventRecord) -> None:
 
 
 STEPS: Final = {
-    History.add: 12,
-    History.record: 22,
-    History.load_legacy: 3,
-    History.edit: 8,
-    History.curate: 12,
-    History.undo: 6,
-    History.own_kinds: 3,
-    History.sync: 28,
-    History.copy: 1,
-    History.back_up: 2,
-    History.lose: 1,
-    History.disturb: 1,
+    RandomHistory.add: 12,
+    RandomHistory.record: 22,
+    RandomHistory.load_legacy: 3,
+    RandomHistory.edit: 8,
+    RandomHistory.curate: 12,
+    RandomHistory.undo: 6,
+    RandomHistory.own_kinds: 3,
+    RandomHistory.sync: 28,
+    RandomHistory.copy: 1,
+    RandomHistory.back_up: 2,
+    RandomHistory.lose: 1,
+    RandomHistory.disturb: 1,
     redact_text: 3,
     propose: 2,
     decide: 3,
@@ -584,7 +584,7 @@ def run_history(seed: int, folder: Path, steps: int = HISTORY_STEPS, make_engine
     place = folder / f"history-{seed}"
     place.mkdir()
     engine = make_engine(place)
-    history = History(seed, place, engine)
+    history = RandomHistory(seed, place, engine)
     try:
         history.run(steps)
     except Exception as error:

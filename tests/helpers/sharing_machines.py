@@ -13,7 +13,7 @@ import attrs
 from helpers.ledger_files import head_of
 from helpers.shared_machines import make_part
 from helpers.sharing_faults import ShakyEngine
-from helpers.sharing_model import MAKERS, SHARED, UNKNOWN, Intent, Model, Seen, look
+from helpers.sharing_model import MAKERS, SHARED, UNKNOWN, BookModel, Intent, Seen, look
 from tallybook.ledger import clock, events
 from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import BadInputError, NothingToDoError
@@ -65,7 +65,7 @@ class Site:
 
     label: str
     root: Path
-    model: Model
+    model: BookModel
     skew_us: int = 0
     intents: list[Intent] = attrs.field(factory=list)
     order: list[Intent] = attrs.field(factory=list)

@@ -120,7 +120,7 @@ class _Landed:
         return fold_history(PLAYBOOK, lambda: self.batches)
 
 
-class Model:
+class BookModel:
     """Folds batches of all machines in any order.
 
     A text that was redacted cannot be compared on every machine, and what another history of the book lacks lands from

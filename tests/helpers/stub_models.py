@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 _NUMBERS = count(1)
 
 
-class Request(NamedTuple):
+class ModelRequest(NamedTuple):
     """What a model was asked: path without a query, headers in lower case, and the body."""
 
     path: str
@@ -38,7 +38,7 @@ class Request(NamedTuple):
         return [name for tool in each if (name := tool.get("name") or tool.get("function", {}).get("name"))]
 
 
-class Reply(NamedTuple):
+class ModelReply(NamedTuple):
     """What a model answers.
 
     Attributes:
@@ -55,18 +55,18 @@ class Reply(NamedTuple):
 class StubModel:
     """A server that answers what a function says, and keeps what it was asked, unknown requests apart."""
 
-    def __init__(self, reply: Callable[[Request], Reply]) -> None:
+    def __init__(self, reply: Callable[[ModelRequest], ModelReply]) -> None:
         """Listen on a free port; nothing is answered before the server runs."""
         self.reply = reply
-        self.requests: list[Request] = []
+        self.requests: list[ModelRequest] = []
         self.unknown: list[str] = []
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"model": self}))
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_ModelHandler,), {"model": self}))
         self.server.daemon_threads = True
         self.address = f"http://127.0.0.1:{self.server.server_address[1]}"
 
 
 @contextmanager
-def stub_model(reply: Callable[[Request], Reply]) -> Iterator[StubModel]:
+def stub_model(reply: Callable[[ModelRequest], ModelReply]) -> Iterator[StubModel]:
     """Run a model until the end of the block."""
     model = StubModel(reply)
     thread = threading.Thread(target=model.server.serve_forever, daemon=True)
@@ -79,7 +79,7 @@ def stub_model(reply: Callable[[Request], Reply]) -> Iterator[StubModel]:
         thread.join()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _ModelHandler(BaseHTTPRequestHandler):
     model: StubModel
     protocol_version = "HTTP/1.1"
 
@@ -98,7 +98,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = self._body()
         for ending, answer in _ANSWERS:
             if address.path.endswith(ending):
-                request = Request(address.path, {k.lower(): v for k, v in self.headers.items()}, json.loads(body))
+                request = ModelRequest(address.path, {k.lower(): v for k, v in self.headers.items()}, json.loads(body))
                 self.model.requests.append(request)
                 # Gemini asks for a stream by the address, the others by a field.
                 streams = request.document.get("stream", ending == ":streamGenerateContent")
@@ -164,7 +164,7 @@ def _stream(events: list[dict[str, Any]], *, end: str = "") -> tuple[bytes, str]
     return ("".join(lines) + end).encode(), "text/event-stream"
 
 
-def _anthropic(reply: Reply, streams: bool) -> tuple[bytes, str]:
+def _anthropic(reply: ModelReply, streams: bool) -> tuple[bytes, str]:
     blocks: list[dict[str, Any]] = [{"type": "text", "text": reply.text}]
     if reply.tool:
         blocks.append({"type": "tool_use", "id": _new_id("toolu"), "name": reply.tool[0], "input": reply.tool[1]})
@@ -189,7 +189,7 @@ def _anthropic(reply: Reply, streams: bool) -> tuple[bytes, str]:
     return _stream(events)
 
 
-def _responses(reply: Reply, streams: bool) -> tuple[bytes, str]:
+def _responses(reply: ModelReply, streams: bool) -> tuple[bytes, str]:
     content = [{"type": "output_text", "text": reply.text, "annotations": []}]
     items: list[dict[str, Any]] = [
         {"type": "message", "id": _new_id("msg"), "role": "assistant", "status": "completed", "content": content}
@@ -210,7 +210,7 @@ def _responses(reply: Reply, streams: bool) -> tuple[bytes, str]:
     return _stream([begun, *each, {"type": "response.completed", "response": done}])
 
 
-def _chat(reply: Reply, streams: bool) -> tuple[bytes, str]:
+def _chat(reply: ModelReply, streams: bool) -> tuple[bytes, str]:
     message: dict[str, Any] = {"role": "assistant", "content": reply.text}
     if reply.tool:
         function = {"name": reply.tool[0], "arguments": json.dumps(reply.tool[1])}
@@ -226,7 +226,7 @@ def _chat(reply: Reply, streams: bool) -> tuple[bytes, str]:
     )
 
 
-def _gemini(reply: Reply, streams: bool) -> tuple[bytes, str]:
+def _gemini(reply: ModelReply, streams: bool) -> tuple[bytes, str]:
     parts: list[dict[str, Any]] = [{"text": reply.text}]
     if reply.tool:
         parts.append({"functionCall": {"name": reply.tool[0], "args": reply.tool[1]}})

@@ -104,7 +104,7 @@ sys.exit(step.get("code", 0))
 
 
 @attrs.frozen
-class Client:
+class ScriptedClient:
     """A stand-in for the agent's own client: it does what a plan says, and keeps what it was asked."""
 
     folder: Path
@@ -132,13 +132,13 @@ def said(text: str, **fields: Any) -> dict[str, Any]:
     return {"stdout": json.dumps(result | {"modelUsage": {"claude-haiku-4-5": {}}} | fields)}
 
 
-def client_in(folder: Path, name: str = "claude") -> Client:
+def client_in(folder: Path, name: str = "claude") -> ScriptedClient:
     """Put a stand-in of this name into a folder, which the caller puts on PATH."""
     folder.mkdir(parents=True, exist_ok=True)
     script = folder / name
     script.write_text(STAND_IN.format(python=sys.executable, folder=str(folder)), encoding="utf-8")
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
-    return Client(folder)
+    return ScriptedClient(folder)
 
 
 def kept(folder: Path) -> Path:

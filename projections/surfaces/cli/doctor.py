@@ -353,7 +353,7 @@ class HookFile(NamedTuple):
     path: Path
     is_init_s: bool
     document: dict[str, Any]
-    calls: tuple[hook_entries.Call, ...]
+    calls: tuple[hook_entries.HookCommand, ...]
 
 
 def check_hooks(project: Project) -> Iterator[Finding]:
@@ -431,7 +431,7 @@ def _check_installed(files: Installation, own: Sequence[HookFile], folder: Path,
         yield Finding(NOTE, f"{where}: no hook for {', '.join(missing)}", f"run `tallybook init{scope}` to add them")
 
 
-def _find_missing_programs(call: hook_entries.Call, path: Path, repair: str) -> Iterator[Finding]:
+def _find_missing_programs(call: hook_entries.HookCommand, path: Path, repair: str) -> Iterator[Finding]:
     """Report the programs of a hook's command line that no shell finds, or that other machines do not have."""
     # A team shares its settings and not its paths.
     if (call.python or call.program != COMMAND) and git.is_tracked(path):

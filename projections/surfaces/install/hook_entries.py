@@ -53,7 +53,7 @@ _LINE: Final = re.compile(
 
 
 @attrs.frozen
-class Call:
+class HookCommand:
     """How a command line calls our hook.
 
     Attributes:
@@ -118,7 +118,7 @@ def _is_of_environment(folder: Path) -> bool:
     return is_conda or (environment / "pyvenv.cfg").is_file()
 
 
-def call_of(command: str) -> Call | None:
+def call_of(command: str) -> HookCommand | None:
     """Return how a command line calls our hook at its end, None if it does not."""
     lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
@@ -133,10 +133,12 @@ def call_of(command: str) -> Call | None:
     python, folder, module = match["python"] or "", match["folder"] or "", STARTED.get(match["code"], "")
     before = match["before"].split("\0")[:-1]
     does_more = "\n" in command or any(word and _OPERATORS.issuperset(word) for word in before)
-    return Call(match["program"], python, folder, module, does_more=does_more, is_plain=not before and not does_more)
+    return HookCommand(
+        match["program"], python, folder, module, does_more=does_more, is_plain=not before and not does_more
+    )
 
 
-def find_fault(call: Call) -> tuple[str, bool]:
+def find_fault(call: HookCommand) -> tuple[str, bool]:
     """Return what a call names that a new shell does not find, and whether the hook still runs where the agent does.
 
     Returns:

@@ -210,7 +210,7 @@ _NOTHING: Final = "(nothing)"
 
 
 @attrs.frozen
-class _Evaluation:
+class _ReplyEvaluation:
     name: Annotated[str, msgspec.Meta(min_length=1)]
     rating: Annotated[str, msgspec.Meta(pattern=rf"^({'|'.join(RATINGS)})\Z")]
     quote: str | None = None
@@ -228,7 +228,7 @@ class ParsedReply:
     """
 
     new_key_points: Annotated[list[Annotated[str, msgspec.Meta(pattern=r"\S")]], msgspec.Meta(max_length=MAX_NEW)]
-    evaluations: list[_Evaluation]
+    evaluations: list[_ReplyEvaluation]
     operations: Sequence[Any] = ()
     ignored: tuple[str, ...] = ()
 

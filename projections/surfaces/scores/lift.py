@@ -197,7 +197,7 @@ def plan(state: Lift, question: Question, hold: float) -> str:
     if len(outcomes) < _FEWEST_MEASURED:
         return f"Too few sessions are measured to say how many a verdict takes: {len(outcomes)} of {_FEWEST_MEASURED}."
     effect = (view.BOUNDS[1] - fmean(outcomes)) / 2
-    world = betting.World(outcomes, effect, hold, (missing, missing), view.BOUNDS)
+    world = betting.Assumptions(outcomes, effect, hold, (missing, missing), view.BOUNDS)
     if not effect:
         return "No verdict can come: no call of the last sessions failed, so nothing can be avoided."
     # Two over the error share are needed, and the bet on one size has only its part of the wealth.

@@ -114,7 +114,7 @@ def _move(project: Project, before: Membership, part: Membership) -> str:
     Returns:
         Why the former place could not state where the book is now; empty where it does.
     """
-    place = engines.Place(part.engine, part.address, part.name)
+    place = engines.BookLocation(part.engine, part.address, part.name)
     with closing(open_engine(before, project.ledger)) as old, closing(open_engine(part, project.ledger)) as new:
         for _ in range(_MOVE_TRIES):
             # What others appended there meanwhile comes along.

@@ -119,7 +119,7 @@ class SyncResult:
     skipped: list[SkippedRun] = attrs.field(factory=list)
     refusal: str = ""
     set_aside: str = ""
-    moved: engines.Place | None = None
+    moved: engines.BookLocation | None = None
     unsealed: str = ""
 
     @property
