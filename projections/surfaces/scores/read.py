@@ -14,7 +14,7 @@ from datetime import UTC
 from functools import partial
 from gzip import GzipFile
 from io import BufferedReader, BytesIO
-from itertools import chain, islice
+from itertools import islice
 import json
 from math import isinf
 import os
@@ -102,48 +102,42 @@ def _unpack(stream: BufferedReader, name: str, file: str) -> Iterator[SentItem |
     """Yield the objects of a stream, decompressed where it begins as gzip does; after a broken end the rest is lost."""
     is_packed = stream.peek(len(_GZIP)).startswith(_GZIP)
     try:
-        yield from _objects(_lines(GzipFile(fileobj=stream) if is_packed else stream), name, file)
+        yield from _objects(GzipFile(fileobj=stream) if is_packed else stream, name, file)
     except (EOFError, zlib.error, OSError) as error:
         why = disk.reason(error) if isinstance(error, OSError) and error.errno else str(error)
         yield Problem(name, f"cannot be read to its end: {why}; everything before that was read")
 
 
-def _lines(stream: BufferedReader | GzipFile) -> Iterator[bytes]:
-    """Yield the lines of a stream; of one that is too long only as much as shows that it is."""
-    rest = stream.read(len(_BOM)).removeprefix(_BOM)
-    while chunk := stream.read(_CHUNK_BYTES):
-        *whole, rest = (rest + chunk).split(b"\n")
-        yield from whole
-        rest = rest[: MAX_DOCUMENT_BYTES + 1]
-    yield from rest.split(b"\n")
-
-
-def _objects(lines: Iterator[bytes], name: str, file: str) -> Iterator[SentItem | Problem]:
-    """Yield the objects of lines: of one document that they are together, or else of each."""
-    numbered = enumerate(lines, 1)
-    first = next(((number, line) for number, line in numbered if line.strip()), None)
-    if first is None:
+def _objects(stream: BufferedReader | GzipFile, name: str, file: str) -> Iterator[SentItem | Problem]:
+    """Yield the objects of a stream: of one document, or else of each line."""
+    begin = stream.read(_CHUNK_BYTES).removeprefix(_BOM)
+    first = begin.lstrip().partition(b"\n")[0]
+    if not begin.strip() and not stream.peek(1):
         yield Problem(name, "is empty")
         return
-    first_lines = [first]
     # A document that continues in the next line.
-    if first[1].lstrip()[:1] in {b"[", b"{"} and _values(first[1])[1]:
-        size = len(first[1])
-        for number, line in numbered:
-            first_lines.append((number, line))
-            size += len(line)
-            if size > MAX_DOCUMENT_BYTES:
-                break
-        values, fault = _values(b"\n".join(line for _, line in first_lines))
+    if first[:1] in {b"[", b"{"} and _values(first)[1]:
+        begin += stream.read(MAX_DOCUMENT_BYTES)
+        values, fault = _values(begin)
         if not fault:
             yield from _spread(values, name, file)
             return
-    objects = (
-        item for number, line in chain(first_lines, numbered) for item in _line(line.strip(), f"{name}:{number}", file)
-    )
+    numbered = enumerate(_lines(begin, stream), 1)
+    objects = (item for number, line in numbered for item in _line(line.strip(), f"{name}:{number}", file))
     # The beginning of an array without any object is not an object either.
     yield next(objects, Problem(name, _NO_OBJECT))
     yield from objects
+
+
+def _lines(begin: bytes, stream: BufferedReader | GzipFile) -> Iterator[bytes]:
+    """Yield the lines of a stream after its beginning; of one that is too long only as much as shows that it is."""
+    rest = b""
+    while begin:
+        *whole, rest = (rest + begin).split(b"\n")
+        yield from whole
+        rest = rest[: MAX_DOCUMENT_BYTES + 1]
+        begin = stream.read(_CHUNK_BYTES)
+    yield rest
 
 
 def _line(text: bytes, place: str, file: str) -> Iterator[SentItem | Problem]:
