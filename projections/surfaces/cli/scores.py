@@ -17,7 +17,7 @@ from tallybook.projections.scores.config import LOG
 from tallybook.projections.scores.view import Scores
 from tallybook.projections.surfaces.cli import parameters as common
 from tallybook.projections.surfaces.cli.parameters import find_moment
-from tallybook.projections.surfaces.console.output import METER, answer, complain, note, reply, say, write
+from tallybook.projections.surfaces.console.output import METER, answer, complain, format_count, note, reply, say, write
 from tallybook.projections.surfaces.history.playbook_file import describe
 from tallybook.projections.surfaces.scores import answers, configuration
 from tallybook.projections.surfaces.scores.configuration import state_of
@@ -35,14 +35,14 @@ _TYPES_SHOWN = 10
 _ALERTS_SHOWN = 5
 
 NOUNS: Final = {
-    "metrics.recorded": ("measurement", "measurements"),
-    "benchmark.recorded": ("benchmark result", "benchmark results"),
-    "feedback.recorded": ("feedback score", "feedback scores"),
-    "baseline.set": ("baseline", "baselines"),
+    "metrics.recorded": ("measurement",),
+    "benchmark.recorded": ("benchmark result",),
+    "feedback.recorded": ("feedback score",),
+    "baseline.set": ("baseline",),
     "session.ended": ("end of a session", "ends of sessions"),
-    "telemetry.kept": ("unscored telemetry event", "unscored telemetry events"),
+    "telemetry.kept": ("unscored telemetry event",),
 }
-"""Kind of event that `score record` records → the words for one of them, and for several."""
+"""Kind of event that `score record` records → its noun, and the plural where that is not regular."""
 
 
 def _report_lines(report: IngestReport) -> Iterator[str]:
@@ -51,7 +51,7 @@ def _report_lines(report: IngestReport) -> Iterator[str]:
         why = answers.list_counts(report.unscored, answers.REASONS_SHOWN, "reasons")
         yield f"in no score: {why}; `tallybook score --config` shows what is scored"
     if report.recorded:
-        *counts, last = [f"{count:,} {NOUNS[kind][count != 1]}" for kind, count in report.recorded.most_common()]
+        *counts, last = [format_count(count, *NOUNS[kind]) for kind, count in report.recorded.most_common()]
         nouns = " and ".join(filter(None, (", ".join(counts), last)))
         events = "event" if report.seq_from == report.seq_to else f"events {report.seq_from} to"
         yield f"recorded {nouns} as {events} {report.seq_to}"

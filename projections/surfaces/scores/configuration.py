@@ -133,11 +133,11 @@ def parse_yaml(data: bytes) -> Any:
         """A loader that refuses duplicate keys; PyYAML's own loaders keep the last one."""
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:  # noqa: FBT001, FBT002 - as the library calls it
-            seen = set()
-            for key, _ in node.value:
-                if isinstance(key, yaml.ScalarNode) and key.value in seen:
+            keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+            first = {key.value: key for key in reversed(keys)}
+            for key in keys:
+                if key is not first[key.value]:
                     raise yaml.constructor.ConstructorError(None, None, f"the key {key.value!r} twice", key.start_mark)
-                seen.add(key.value if isinstance(key, yaml.ScalarNode) else None)
             return super().construct_mapping(node, deep)
 
     def construct_number(loader: Any, node: Any) -> float:
@@ -149,12 +149,10 @@ def parse_yaml(data: bytes) -> Any:
     try:
         _refuse_hostile(yaml, data, base)
         return yaml.load(data, Loader)  # noqa: S506 - a safe loader, and stricter
-    except yaml.MarkedYAMLError as error:
-        raise ValueError(
-            _with_place(", ".join(filter(None, (error.context, error.problem))), error.problem_mark)
-        ) from error
     except yaml.YAMLError as error:
-        raise ValueError(" ".join(str(error).split())) from error
+        words = (getattr(error, name, None) for name in ("context", "problem"))
+        what = ", ".join(filter(None, words)) or str(error)
+        raise ValueError(_with_place(what, getattr(error, "problem_mark", None))) from error
 
 
 def _refuse_hostile(yaml: Any, data: bytes, loader: Any) -> None:

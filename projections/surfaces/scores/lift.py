@@ -252,9 +252,9 @@ def draw_again(project: Project) -> Row:
             unknown += 1
             continue
         again += 1
-        draw = (event.question, event.lineage)
-        held = {unit: draws.is_held(secret, *draw, unit, event.probability) for unit in event.units}
-        if odd := [unit for unit in event.units if view.is_unit_held(event, unit) != held[unit]]:
+        draw = (secret, event.question, event.lineage)
+        held = {unit for unit in event.units if draws.is_held(*draw, unit, event.probability)}
+        if odd := [unit for unit in event.units if view.is_unit_held(event, unit) != (unit in held)]:
             different.append(f"event {record.seq}: {', '.join(odd)} came out otherwise when drawn again")
     return {"again": again, "unknown": unknown, "different": different} if again or unknown else {}
 
