@@ -175,20 +175,16 @@ def _membership(
 
 
 def _preview_lines(shown: Mapping[str, Any], *, read_only: bool) -> list[str]:
-    place = f"{shown['name']} at {shown['address']}"
-    first = f"Makes the book {place}."
-    if shown["book"]:
-        entries = "" if shown["entries"] is None else f", {format_count(shown['entries'], 'entry', 'entries')}"
-        first = f"Joins the book {place}: {format_count(shown['events'], 'event')}{entries}."
-    outgoing = ", ".join(f"{number:,} {kind}" for kind, number in sorted(shown["outgoing"].items()))
-    entries = format_count(shown["own_entries"], "entry", "entries")
+    verb, events = "Joins" if shown["book"] else "Makes", format_count(shown["events"], "event")
+    first = f"{verb} the book {shown['name']} at {shown['address']}: {events}."
     if read_only:
         return [first, "Publishes nothing: this machine only reads the book."]
-    # A copy of a ledger that shares the book has events that are there already.
-    what = "what the book lacks of the texts and ratings" if shown["book"] else "the texts and ratings"
+    outgoing = ", ".join(f"{number:,} {kind}" for kind, number in sorted(shown["outgoing"].items()))
+    entries = format_count(shown["own_entries"], "entry", "entries")
     return [
         first,
-        f"Publishes {what} of {entries}: {outgoing}." if outgoing else "Publishes nothing yet.",
+        # A copy of a ledger that shares the book has events that are there already.
+        f"Publishes what the book lacks of the texts and ratings of {entries}: {outgoing or 'nothing yet'}.",
         "Quotes, reasons, sessions' transcripts, injections, citations and scores stay on this machine.",
     ]
 

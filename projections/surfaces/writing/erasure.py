@@ -452,14 +452,18 @@ def search_files(project: Project, texts: Collection[str], *, overwriting: bool)
     """Find every file that holds one of these texts, and overwrite it in Tallybook's own files if ``overwriting``."""
     done, wanted = RedactionResult(), TextSearch(texts)
     for path, kind in files(project) if texts else ():
-        try:
-            if overwrite(path, wanted, kind) if kind and overwriting else holds(path, wanted, kind=kind):
-                (done.files if kind else done.foreign).append(path)
-            if kind and overwriting and holds(path, wanted, kind=kind):
-                done.remaining.append(f"{path}: contains it in a spelling that cannot be overwritten; delete the file")
-        except (errors.TallybookError, OSError) as error:
-            # A file that was deleted in the meantime holds nothing; one that cannot be read may.
-            if path.exists():
-                lines = done.remaining if kind else done.unsearched
-                lines.append(f"{path}: could not be searched: {error}")
+        search_file(done, path, kind, wanted, overwriting=overwriting)
     return done
+
+
+def search_file(done: RedactionResult, path: Path, kind: str, wanted: TextSearch, *, overwriting: bool = False) -> None:
+    """Note in a result what is found in a file of a kind, as ``search_files``."""
+    try:
+        if overwrite(path, wanted, kind) if kind and overwriting else holds(path, wanted, kind=kind):
+            (done.files if kind else done.foreign).append(path)
+        if kind and overwriting and holds(path, wanted, kind=kind):
+            done.remaining.append(f"{path}: contains it in a spelling that cannot be overwritten; delete the file")
+    except (errors.TallybookError, OSError) as error:
+        # A file that was deleted in the meantime holds nothing; one that cannot be read may.
+        if path.exists():
+            (done.remaining if kind else done.unsearched).append(f"{path}: could not be searched: {error}")

@@ -82,9 +82,8 @@ def _find(project: Project, texts: Collection[str], event: str | None) -> Redact
     done.events, done.bodies = _search_all(log, texts, event, pending)
     ids = {record.id for record in _iter_records(pending)}
     done.unrecorded = sum(event.id in ids for event in done.events)
-    if _describe_match(project.playbook, texts) is not None:
-        # It is rendered again; a manual edit is recorded first.
-        done.files.append(project.playbook)
+    # It is rendered again; a manual edit is recorded first.
+    erasure.search_file(done, project.playbook, erasure.READ, TextSearch(texts))
     return _complete(project, texts, done)
 
 
@@ -159,9 +158,10 @@ def redact(
         error: Exception | None = recording.write(project, []).unrendered
     except errors.TallybookError as failed:
         error = failed
-    if (fault := _describe_match(project.playbook, texts)) is not None:
-        why = "" if error is None else f" ({error})"
-        done.remaining.append(f"{project.playbook}: {fault}{why}; `tallybook replay` writes it")
+    erasure.search_file(rendered := RedactionResult(), project.playbook, erasure.READ, TextSearch(texts))
+    if not rendered.is_empty:
+        why = f" ({error})" if error else ""
+        done.remaining.append(f"{project.playbook}: still holds it{why}; `tallybook replay` writes it")
     return _require_match(_complete(project, texts, done), target)
 
 
@@ -274,16 +274,6 @@ def _require_match(done: RedactionResult, target: RedactionTarget) -> RedactionR
     if done.is_empty:
         raise NothingToRedactError("--text" if target.event is None else target.event, done.mine)
     return done
-
-
-def _describe_match(path: Path, texts: Collection[str]) -> str | None:
-    """Return how a text occurs in a file, None if it does not."""
-    try:
-        return "holds it" if texts and erasure.holds(path, TextSearch(texts), kind=erasure.READ) else None
-    except FileNotFoundError:
-        return None
-    except (errors.TallybookError, OSError) as error:
-        return f"could not be searched: {error}"
 
 
 def _texts(project: Project, batches: Iterable[RawBatch], target: RedactionTarget) -> tuple[str, ...]:
