@@ -252,6 +252,7 @@ def _scan_log(log: LogFile, after: Position) -> Iterator[list[RawBatch]]:
         try:
             while True:
                 scan = Scan(fd, after, size, redaction.read_pending_ids(log.ledger_folder))
+                log.watch(after.offset, size)
                 for run in scan.runs():
                     yield run
                     if scan.position.offset < size:
