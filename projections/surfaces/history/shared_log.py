@@ -295,6 +295,12 @@ def _advance(ground: landing.Ground, landed: landing.Landed, raw: RawBatch) -> N
             ground.names[record.id] = event.name
 
 
+def highest_in_block(names: Iterable[str], block: tuple[int, int]) -> int:
+    """Return the highest number of a block of names that an entry has or had; 0 for none."""
+    numbers = (parse_number(name) or 0 for name in names)
+    return max((number for number in numbers if block[0] <= number <= block[1]), default=0)
+
+
 class SharedLog(JsonlLog):
     """The ledger of a machine in a book, with the book in it.
 
@@ -308,13 +314,11 @@ class SharedLog(JsonlLog):
         """Take the ledger's folder; nothing is opened yet."""
         super().__init__(folder, *(() if now is None else (now,)))
         self.until = until
-        self._forget()
 
     def _forget(self) -> None:
         """Forget what was read, because the own ledger has grown."""
-        self._history: OwnHistory | None = None
-        self._past_syncs: list[PastSync] | None = None
-        self._landing: tuple[landing.Ground, Landing] | None = None
+        for name in ("history", "syncs", "_landing"):
+            self.__dict__.pop(name, None)
 
     @property
     def own(self) -> JsonlLog:
@@ -328,13 +332,11 @@ class SharedLog(JsonlLog):
 
     # ---- The own part ----
 
-    @property
+    @cached_property
     def history(self) -> OwnHistory:
         """Return what the own ledger says of the book at this moment."""
-        if self._history is None:
-            start, taken = self._start() if self.until is None else (START, 0)
-            self._history = read_history(super().read, start, taken, self.until)
-        return self._history
+        start, taken = self._start() if self.until is None else (START, 0)
+        return read_history(super().read, start, taken, self.until)
 
     def _start(self) -> tuple[Position, int]:
         """Return the position from which the own ledger has to be read, and the frontier's event number there."""
@@ -403,13 +405,10 @@ class SharedLog(JsonlLog):
 
     # ---- Names in own events that the book does not share ----
 
-    @property
+    @cached_property
     def syncs(self) -> list[PastSync]:
         """Return the syncs of this machine up to this moment, in order."""
-        if self._past_syncs is None:
-            syncs = read_syncs(self.own)
-            self._past_syncs = [sync for sync in syncs if self.until is None or sync.number <= self.until]
-        return self._past_syncs
+        return [sync for sync in read_syncs(self.own) if self.until is None or sync.number <= self.until]
 
     def _rename(self, batch: RawBatch) -> RawBatch:
         """Return a batch of the own ledger with the names of the book; its bytes no longer prove themselves."""
@@ -468,7 +467,7 @@ class SharedLog(JsonlLog):
 
     def land_pending(self) -> Landing:
         """Return the pending batches as they land, each with its bytes; None for one that concerns nobody else."""
-        return self._land_all()[1]
+        return self._landing[1]
 
     def count_pending(self) -> int:
         """Return how many own batches are not in the book."""
@@ -480,9 +479,9 @@ class SharedLog(JsonlLog):
 
     def playbook(self) -> Playbook:
         """Return the playbook at this moment."""
-        state = self._land_all()[0].state
+        state = self._landing[0].state
         # The state is changed by callers that fold on.
-        self._landing = None
+        del self._landing
         return state
 
     def book_playbook(self, seq: int) -> BookState:
@@ -517,20 +516,21 @@ class SharedLog(JsonlLog):
         self.stamp(state, form.book(state))
         return state
 
-    def _land_all(self) -> tuple[landing.Ground, Landing]:
-        if self._landing is None:
-            state = self.book_playbook(self.history.frontier.seq)
-            frontier = self.history.frontier
-            if frontier.seq and (state.seq, state.chain) != (frontier.seq, frontier.chain):
-                list(self.read_book())
-            ground = self.ground(state)
-            self._landing = ground, [*landing.land(self._read_pending(), ground, _frame_pending)]
-            self.stamp(ground.state, ground.state)
-            current = replica.read_current(self.ledger_folder)
-            if current.block[0]:
-                # The next name comes from this machine's own block.
-                ground.state.high_water = self.highest_in_block(current.block) or current.block[0] - 1
-        return self._landing
+    @cached_property
+    def _landing(self) -> tuple[landing.Ground, Landing]:
+        """Return what the pending batches landed on, and how they landed."""
+        frontier = self.history.frontier
+        state = self.book_playbook(frontier.seq)
+        if frontier.seq and (state.seq, state.chain) != (frontier.seq, frontier.chain):
+            list(self.read_book())
+        ground = self.ground(state)
+        landed = [*landing.land(self._read_pending(), ground, _frame_pending)]
+        self.stamp(ground.state, ground.state)
+        block = replica.read_current(self.ledger_folder).block
+        if block[0]:
+            # The next name comes from this machine's own block.
+            ground.state.high_water = highest_in_block(ground.state.used, block) or block[0] - 1
+        return ground, landed
 
     def _read_pending(self) -> Sequence[landing.Sent]:
         """Return the pending batches; of a past moment, with a text in each edit whose text was redacted only later."""
@@ -566,7 +566,7 @@ class SharedLog(JsonlLog):
 
     def present_ground(self) -> landing.Ground:
         """Return what batches land on that come after the pending ones."""
-        return self._land_all()[0]
+        return self._landing[0]
 
     def _ids_here(self) -> frozenset[str]:
         """Return the ids of pending events that the book has already."""
@@ -612,17 +612,12 @@ class SharedLog(JsonlLog):
             upto: The own event number up to which batches are in the book.
         """
         log, history = SharedLog(self.ledger_folder, self.now), self.history
-        log._history = attrs.evolve(
+        log.history = attrs.evolve(
             history,
             frontier=BookTaken(end.seq, end.chain, upto, (), ()),
             pending=tuple(sent for sent in history.pending if sent.batch.first > upto),
         )
         return log
-
-    def highest_in_block(self, block: tuple[int, int]) -> int:
-        """Return the highest number of a block of names that an entry has or had; 0 for none."""
-        numbers = (parse_number(name) or 0 for name in self._land_all()[0].state.used)
-        return max((number for number in numbers if block[0] <= number <= block[1]), default=0)
 
     def names_since(self, until: int) -> dict[str, str]:
         """Return the present names of entries that had another name at an own moment: name then → present name."""
@@ -644,7 +639,7 @@ class SharedLog(JsonlLog):
 
     def refresh(self) -> SharedLog:
         """Return itself, without what it remembers of the own ledger where that has changed since."""
-        if self._history is None or self.head()[:2] != self._history.end[:2]:
+        if self.head()[:2] != self.history.end[:2]:
             self._forget()
         return self
 

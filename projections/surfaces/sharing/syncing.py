@@ -37,7 +37,7 @@ from tallybook.ledger.sharing.replica import Current, Replica
 from tallybook.ledger.storage.head import ledger_id
 from tallybook.ledger.storage.redaction import read_redacted_ids
 from tallybook.projections.history.event_rows import summary
-from tallybook.projections.surfaces.history.shared_log import SHARED_KINDS, SharedLog
+from tallybook.projections.surfaces.history.shared_log import SHARED_KINDS, SharedLog, highest_in_block
 from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.sharing import membership
 from tallybook.projections.surfaces.sharing.membership import LIMIT_S, Membership, share_command
@@ -506,7 +506,8 @@ class Sync:
         """Return the lowest free block of names; None where nothing is pending, or enough names are left."""
         first, last = self.current.block
         if last and self.current.is_given:
-            left = last - max(self.log.highest_in_block(self.current.block), first - 1)
+            names = self.log.present_ground().state.used
+            left = last - max(highest_in_block(names, self.current.block), first - 1)
             if not pending or (left >= _LEFT and not pending > table.BLOCK):
                 return None
         numbers = {parse_number(name) or 0 for name in used}
