@@ -27,7 +27,7 @@ import attrs
 from tallybook.ledger.errors import BadInputError, Problem
 from tallybook.ledger.events import Entry, Event, ItemSkipped, PlaybookAdopted, PointLimited, PointSeeded, is_day
 from tallybook.ledger.fast_stdlib import dumps
-from tallybook.ledger.names import PREFIX, SECTION_NAMES, format_name, is_usable_name, next_free_number, parse_number
+from tallybook.ledger.names import SECTION_NAMES, format_name, is_usable_name, next_free_number, parse_number
 from tallybook.ledger.playbook_constants import BOOK_STAMP, MAX_INT, STAMP, UNTIL
 from tallybook.ledger.strict_json import MAX_DEPTH, describe_error
 
@@ -270,19 +270,17 @@ class NameAssigner:
         reserved: Names that must not be generated: those of the file and of the caller.
         used: Names of the entries so far.
         highest: Highest number among the names so far; generated names continue from there, as the specification says.
-        prefix: The beginning of generated names.
     """
 
-    def __init__(self, reserved: Iterable[str], prefix: str = PREFIX) -> None:
+    def __init__(self, reserved: Iterable[str]) -> None:
         """Start without entries."""
         self.reserved = set(reserved)
-        self.prefix = prefix
         self.used: set[str] = set()
         self.highest = 0
 
     def note_number(self, name: str | None) -> None:
         """Make later generated names continue after this one."""
-        self.highest = max(self.highest, parse_number(name or "", self.prefix) or 0)
+        self.highest = max(self.highest, parse_number(name or "") or 0)
 
     def assign(self, own: str | None) -> str:
         """Return the name of the next entry: its own if it has one that no other entry has, else a generated one."""
@@ -290,8 +288,8 @@ class NameAssigner:
         name = own
         # The first bearer of a name keeps it, so an old file that is put back renames nothing.
         if name is None or name in self.used:
-            self.highest = next_free_number(self.highest, self.reserved, self.prefix)
-            name = format_name(self.highest, self.prefix)
+            self.highest = next_free_number(self.highest, self.reserved)
+            name = format_name(self.highest)
         self.used.add(name)
         return name
 

@@ -20,6 +20,7 @@ from tallybook.ledger.decisions.update import Decision
 from tallybook.ledger.errors import BadInputError, NothingToDoError, Problem
 from tallybook.ledger.events import Event
 from tallybook.ledger.line import BY_FIELDS, KNOWN_RATERS, digest, is_digest
+from tallybook.ledger.names import section_by_name
 from tallybook.ledger.playbook_constants import PERSONAL_PREFIX, PLAYBOOK_NEUTRAL, RATE
 from tallybook.ledger.storage.redacted_digests import Redactions
 from tallybook.projections.history.votes import RETIRE, VOTES, Votes
@@ -261,17 +262,17 @@ class Import:
         legacy = self.legacy
         by_text = {entry.text: name for name, entry in state.entries.items()}
         new = tuple(item for item in legacy.items if item.entry.text not in by_text)
-        # A name means one entry for ever.
-        naming = legacy_import.NameAssigner({*state.used, *(item.entry.name for item in new)}, state.prefix)
-        naming.highest, naming.used = state.highest, set(state.used)
-        # Entries of a person's own playbook are named my_NNN, whatever name a file gives them.
-        is_personal = state.prefix == PERSONAL_PREFIX
-        given = (naming.assign(None if is_personal else item.entry.name) for item in new)
-        items = tuple(
-            attrs.evolve(item, entry=attrs.evolve(item.entry, name=name)) for item, name in zip(new, given, strict=True)
-        )
         names = {item.entry.name: by_text[item.entry.text] for item in legacy.items if item.entry.text in by_text}
-        names |= {old.entry.name: new.entry.name for old, new in zip(new, items, strict=True)}
+        sections = section_by_name(legacy.top_keys, {})
+        names_given = state.name_giver({*state.used, *(item.entry.name for item in new)})
+        for name in [item.entry.name for item in new]:
+            # A name means one entry for ever, and one of a person's own playbook is my_NNN, whatever a file says.
+            if name in state.used or state.prefix == PERSONAL_PREFIX:
+                names[name] = names_given.next(sections.get(name, ""))
+        items = tuple(
+            attrs.evolve(item, entry=attrs.evolve(item.entry, name=names.get(item.entry.name, item.entry.name)))
+            for item in new
+        )
         until = {names.get(name, name): day for name, day in (legacy.until or {}).items()}
         legacy = attrs.evolve(legacy, items=items, top=update.rename_in_top(legacy.top, names), until=until)
         legacy, refused = redactions.filter_legacy(legacy)
