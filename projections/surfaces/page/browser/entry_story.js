@@ -49,7 +49,7 @@ function storyParts(story) {
   if (!story)
     return note(
       omitted
-        ? `Only the entries that changed last have a story here, and none in a long history; ${count(omitted)} have none. The command below tells it.`
+        ? `Only the entries that changed last have a story here; ${count(omitted)} have none. The command below tells it.`
         : "There is no story of this name.",
     );
   const links = story.deciding.map((event) => button(`event ${eventName(event)}`, () => show({ event })));
