@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import click
 
-from tallybook.ledger.errors import EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_WRITTEN, BadInputError, TallybookError
+from tallybook.ledger.errors import EXIT_INTERRUPTED, EXIT_NOT_WRITTEN, BadInputError, NothingToDoError, TallybookError
 from tallybook.ledger.sharing.numbers import plain_value
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.disk import reason
@@ -234,16 +234,6 @@ def run_guarded(work: Callable[[], int]) -> int:
 UNCHANGED = "nothing was changed"
 
 
-class NotConfirmedError(TallybookError):
-    """A person saw what a verb would do and declined."""
-
-    exit_code = EXIT_NO
-
-    def __init__(self, verb: str) -> None:
-        """State that nothing changed."""
-        super().__init__(f"{verb}: not confirmed; {UNCHANGED}")
-
-
 def require_consent(verb: str, what: str, question: str, *, yes: bool, as_json: bool) -> None:
     """Return if a person consents: by ``--yes``, or by the answer yes on a terminal, where the default is no.
 
@@ -257,7 +247,7 @@ def require_consent(verb: str, what: str, question: str, *, yes: bool, as_json: 
     Raises:
         PersonsOnlyError: An agent typed the verb; what it types is no consent.
         BadInputError: There is no terminal to ask on.
-        NotConfirmedError: The answer is no.
+        NothingToDoError: The answer is no.
     """
     # Before --yes counts: what an agent types is no consent.
     require_person(verb)
@@ -272,7 +262,7 @@ def ask(verb: str, question: str) -> None:
     """Ask a question on the terminal; the default is no.
 
     Raises:
-        NotConfirmedError: The answer is no.
+        NothingToDoError: The answer is no.
     """
     if not click.confirm(question, default=False):
-        raise NotConfirmedError(verb)
+        raise NothingToDoError(verb, "not confirmed", UNCHANGED)

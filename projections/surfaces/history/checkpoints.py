@@ -13,8 +13,7 @@ read again before the state is used.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 import os
@@ -338,10 +337,6 @@ def fold_log(form: Form[S], log: Log, until: int | None = None, *, cold: bool = 
     return state
 
 
-class _RewrittenError(Exception):
-    """An event after a checkpoint redacts or undoes earlier ones."""
-
-
 def _resume(form: Form[S], blob: Blob, until: int | None) -> tuple[S, int] | None:
     """Return the state of a checkpoint folded further, and the offset after which a new one is worth its writing.
 
@@ -361,23 +356,12 @@ def _resume(form: Form[S], blob: Blob, until: int | None) -> tuple[S, int] | Non
         if until is not None and until < state.seq:
             return None
         [state.latest_batch] = decode([batch])
-        later = _read_on(blob.log, batch.position)
+        later = list(decode(blob.log.read(batch.position)))
+        # What redacts or undoes changes what earlier events mean, also where it comes after the moment.
+        if not REWRITING.isdisjoint(type(event) for batch in later for event in batch.events):
+            return None
         fold(form.view, later, state, until)
-        # A redaction after the moment concerns it, too.
-        deque(later, 0)
-    except (DamagedLedgerError, _RewrittenError):
+    except DamagedLedgerError:
         # The ledger is damaged, or the position lies in a part that was sealed since. A fold from the first event says.
         return None
     return state, begin + max(TAIL_BYTES, len(body) // _TAIL_PART)
-
-
-def _read_on(log: JsonlLog, position: Position) -> Iterator[Batch]:
-    """Yield the batches after a checkpoint.
-
-    Raises:
-        _RewrittenError: One of them changes what earlier events mean.
-    """
-    for batch in decode(log.read(position)):
-        if not REWRITING.isdisjoint(map(type, batch.events)):
-            raise _RewrittenError
-        yield batch
