@@ -69,25 +69,22 @@ def find_all(
         watch(min(begin, end), end)
 
 
-def _find_backwards(
-    fd: int, needle: bytes, begin: int, end: int, followed_by: tuple[bytes, ...] = (b"",)
-) -> Iterator[int]:
-    """Yield the offset of each occurrence of these bytes from ``begin`` up to ``end``, the last one first.
-
-    Only those count that one of the bytes ``followed_by`` follow.
-    """
-    more = max(map(len, followed_by))
+def _find_backwards(fd: int, needle: bytes, begin: int, end: int) -> Iterator[int]:
+    """Yield the offset of each occurrence of these bytes from ``begin`` up to ``end``, the last one first."""
     while end > begin:
         start = max(end - WINDOW_BYTES, begin)
         # It may lie across two windows.
-        window = read_at(fd, end - start + len(needle) + more, start)
-        for place in _find_in_window(window, needle, end - start + len(needle) - 1, followed_by):
+        window = read_at(fd, end - start + len(needle), start)
+        for place in _find_in_window(window, needle, end - start + len(needle) - 1):
             yield start + place
         end = start
 
 
-def _find_in_window(window: bytes, needle: bytes, until: int, followed_by: tuple[bytes, ...]) -> Iterator[int]:
-    """Yield where these bytes begin in a window and end before ``until``, the last place first."""
+def _find_in_window(window: bytes, needle: bytes, until: int, followed_by: tuple[bytes, ...] = (b"",)) -> Iterator[int]:
+    """Yield where these bytes begin in a window and end before ``until``, the last place first.
+
+    Only those count that one of the bytes ``followed_by`` follow.
+    """
     while (place := window.rfind(needle, 0, until)) >= 0:
         if window.startswith(followed_by, place + len(needle)):
             yield place

@@ -127,17 +127,11 @@ def plan_repair(
         return *_assemble(project, every, end), 0
     end = max(every.find_ends(), key=lambda chain: every.links[chain].batch.last)
     if lost and not accept_loss:
-        events, it = describe_lost(every.links[end].batch.last, lost)
-        what = errors.Problem(LOG_NAME, f"{events} acknowledged, and no copy that was found has {it}")
-        raise errors.DamagedLedgerError(
-            [what], f"give a copy that has {it}, or add --accept-loss to go on without {it}"
-        )
+        events = f"events {every.links[end].batch.last + 1} to {lost}"
+        what = errors.Problem(LOG_NAME, f"{events} were acknowledged, and no copy that was found has them")
+        fix = "give a copy that has them, or add --accept-loss to go on without them"
+        raise errors.DamagedLedgerError([what], fix)
     return *_assemble(project, every, end), lost
-
-
-def describe_lost(kept: int, lost: int) -> tuple[str, str]:
-    """Return which acknowledged events are in no copy, as the subject of a sentence, and the pronoun for them."""
-    return (f"events {kept + 1} to {lost} were", "them") if kept + 1 < lost else (f"event {lost} was", "it")
 
 
 def _assemble(project: Project, every: Histories, end: str) -> tuple[list[RawBatch], bytes]:
@@ -444,8 +438,8 @@ def print_imported(done: ImportedLedger, source: str, *, as_json: bool, dry_run:
 
 def _notes(done: ImportedLedger) -> Iterator[str]:
     if done.lost:
-        events, it = describe_lost(done.repaired or 0, done.lost)
-        yield f"{events} acknowledged, and no copy has {it}; what was recorded only there is lost"
+        events = f"events {(done.repaired or 0) + 1} to {done.lost}"
+        yield f"{events} were acknowledged, and no copy has them; what was recorded only there is lost"
     if done.unproven:
         yield f"{format_count(done.unproven, 'line')} left out: no chain from a first line proves them"
     if done.masked:

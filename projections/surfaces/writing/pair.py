@@ -62,9 +62,8 @@ def _divide(request: Request, is_mine: Callable[[str], bool]) -> tuple[Request |
     own_events = tuple(event for event in events if is_mine(getattr(event, "name", "")))
     other_events = tuple(event for event in events if event not in own_events)
     if isinstance(decide, PlainEvents):
-        theirs = attrs.evolve(request, decide=PlainEvents(other_events))
-        own = attrs.evolve(request, decide=PlainEvents(own_events)) if own_events else None
-        return None if own and not other_events else theirs, own
+        theirs, own = (attrs.evolve(request, decide=PlainEvents(part)) for part in (other_events, own_events))
+        return theirs if other_events else None, own if own_events else None
     extraction = decide.extraction
     lists = {field: extraction[field] for field in _LISTS if isinstance(extraction.get(field), list)}
     items = {place: item for field, values in lists.items() for place, item in number_items(field, values).items()}
