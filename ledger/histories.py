@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import suppress
 from itertools import islice, product
 import os
 from pathlib import Path
@@ -251,25 +250,14 @@ def replace_log(folder: Path, data: bytes, end: Position, at: str, seen: tuple[i
 
 def _set_aside(folder: Path, at: str) -> Path:
     """Give the present log a second name, or a copy where the file system has no links; return it."""
-    path, copies = folder / line.LOG_NAME, folder / "quarantine"
+    copies = folder / "quarantine"
     disk.make_folder(copies)
-    name = f"events-{at[:19].replace(':', '').replace('-', '')}"
-    aside, number = copies / f"{name}.jsonl", 1
-    # Two in the same second get two names.
-    while os.path.lexists(aside):
-        number += 1
-        aside = copies / f"{name}-{number}.jsonl"
     try:
-        try:
-            os.link(path, aside)
-        except OSError:
-            shutil.copyfile(path, aside)
+        aside = disk.link_aside(folder / line.LOG_NAME, copies / "events", at, ".jsonl", shutil.copyfile)
         disk.flush_folder(copies)
     except OSError as error:
-        with suppress(OSError):
-            aside.unlink()
-        raise CannotWriteError(aside, disk.reason(error), "nothing was changed") from error
-    return aside
+        raise CannotWriteError(copies, disk.reason(error), "nothing was changed") from error
+    return Path(aside)
 
 
 def _write_head(folder: Path, end: Position, *, shared: bool) -> None:

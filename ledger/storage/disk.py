@@ -350,6 +350,34 @@ def replace_file(
     return True
 
 
+def link_aside(path: StrPath, stem: StrPath, at: str, suffix: str, otherwise: Callable[[StrPath, str], object]) -> str:
+    """Give a file a second name with the time in it, and with a number where something has that name; return it.
+
+    Args:
+        path: The file.
+        stem: The beginning of the name.
+        at: Now, UTC.
+        suffix: The end of the name.
+        otherwise: Called with the file and the name where no link can be made: of a folder, or without links.
+
+    Raises:
+        OSError: The system refuses.
+    """
+    stem = f"{os.fspath(stem)}-{at[:19].replace(':', '').replace('-', '')}"
+    aside, number = stem + suffix, 1
+    while True:
+        try:
+            # A hard link never replaces what another process set aside.
+            os.link(path, aside)
+        except FileExistsError:
+            number += 1
+            aside = f"{stem}-{number}{suffix}"
+            continue
+        except OSError:
+            otherwise(path, aside)
+        return aside
+
+
 def replace_cache_file(path: StrPath, data: bytes) -> None:
     """Put a file that may be lost in place of another, whole but not flushed; a refusal of the disk is ignored."""
     with suppress(CannotWriteError):

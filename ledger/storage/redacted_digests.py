@@ -178,9 +178,8 @@ class Redactions:
 
         refused: list[RefusedText] = []
 
-        def is_allowed(place: str, *texts: str) -> bool:
-            reason = next((reason for text in texts if (reason := self.refusal_in_json(text)) is not None), None)
-            if reason is not None:
+        def is_allowed(place: str, text: str) -> bool:
+            if (reason := self.refusal_in_json(text)) is not None:
                 refused.append(RefusedText(place, reason))
             return reason is None
 
@@ -190,17 +189,13 @@ class Redactions:
             if is_allowed(item.entry.name, item.entry.text)
         ]
         skipped = [item for item in legacy.skipped if is_allowed(f"item {item.index}", item.original or "")]
-        top = {key: value for key, value in legacy.top_keys.items() if is_allowed(key, key, dumps(value))}
-        if not refused and items == [*legacy.items]:
-            return legacy, ()
+        top = {key: value for key, value in legacy.top_keys.items() if is_allowed(key, dumps({key: value}))}
         return attrs.evolve(legacy, items=tuple(items), skipped=tuple(skipped), top=dumps(top)), tuple(refused)
 
     def filter_notes(self, events: Sequence[Event]) -> tuple[Event, ...]:
         """Return events with empty notes in place of those that contain a redacted text."""
         return tuple(
-            event.evolve(note="")
-            if isinstance(event, PointNoted) and event.note and self.refusal(event.note) is not None
-            else event
+            event.evolve(note="") if isinstance(event, PointNoted) and self.refusal(event.note or "") else event
             for event in events
         )
 

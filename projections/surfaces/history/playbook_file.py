@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 import contextlib
-from itertools import chain, count
+from itertools import chain
 import json
 import os
 from pathlib import Path
@@ -504,24 +504,11 @@ def set_aside(project: Project, at: str) -> Path:
     if project.playbook != project.claude / PLAYBOOK_NAME:
         hint = "the file is unchanged; remove the link"
         raise CannotWriteError(project.playbook, "is not a playbook, and a link leads to it", hint)
-    name = f"{project.playbook.name}.unreadable-{at[:19].replace(':', '').replace('-', '')}"
-    aside = project.playbook.with_name(name)
-    for number in count(2):
-        try:
-            # A hard link never replaces what another process set aside, and the file stays until it is replaced.
-            os.link(project.playbook, aside)
-        except FileExistsError:
-            aside = project.playbook.with_name(f"{name}-{number}")
-        except OSError:
-            break
-        else:
-            return aside
     try:
-        # A folder, or a file system without links.
-        project.playbook.rename(aside)
+        # A file that is linked stays until it is replaced; a folder is renamed.
+        return Path(disk.link_aside(project.playbook, f"{project.playbook}.unreadable", at, "", os.rename))
     except OSError as error:
         raise CannotWriteError(project.playbook, disk.reason(error), "the file is unchanged") from error
-    return aside
 
 
 # A state as of a moment
