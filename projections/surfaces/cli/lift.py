@@ -12,6 +12,7 @@ from tallybook.ledger.errors import BadInputError, NothingToDoError, UnknownEntr
 from tallybook.ledger.names import find_name
 from tallybook.projections.history import lift as view
 from tallybook.projections.history.lift import Lift
+from tallybook.projections.surfaces.agents.table import require_person
 from tallybook.projections.surfaces.cli.parameters import Verb, at_when, find_moment, provenance_of
 from tallybook.projections.surfaces.console.output import reply
 from tallybook.projections.surfaces.history import reading
@@ -36,17 +37,19 @@ def lift(project: Project, /, *, words: Sequence[str], outcome: str, when: str |
     """
     as_json = options.pop("as_json")
     verb = words[0] if words else ""
-    if verb in {"ask", "stop"} and when is not None:
-        raise BadInputError("--at", f"does not go with {verb}", "leave it out; nothing was recorded")
+    by = provenance_of(options)
+    if verb in {"ask", "stop"}:
+        if when is not None:
+            raise BadInputError("--at", f"does not go with {verb}", "leave it out; nothing was recorded")
+        # What a question withholds is withheld from a person's sessions, and an agent once could ask and stop it.
+        require_person(f"lift {verb}", by.get("rater"))
     if verb == "ask":
-        _print_asked(project, *questions.ask(project, words[1:], outcome, provenance_of(options)), as_json=as_json)
+        _print_asked(project, *questions.ask(project, words[1:], outcome, by), as_json=as_json)
         return
     if len(words) > 1:
         raise BadInputError(" ".join(words), "is too much at once", "give one NAME, or `lift ask NAME...`")
-    if verb == "stop":
-        shown = [questions.stop(project, provenance_of(options))]
-    else:
-        shown = questions.load_questions(project, find_moment(project, when))
+    moment = find_moment(project, when)
+    shown = [questions.stop(project, by)] if verb == "stop" else questions.load_questions(project, moment)
     lines: Iterable[str] = (line for question in shown for line in questions.question_lines(question))
     if verb not in {"", "stop"}:
         # What is known of an entry

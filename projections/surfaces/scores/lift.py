@@ -23,7 +23,6 @@ from tallybook.projections.history.event_rows import brief
 from tallybook.projections.playbook.fold import fold_history
 from tallybook.projections.playbook.render import entry_json
 from tallybook.projections.playbook.view import Playbook
-from tallybook.projections.surfaces.agents.table import require_person
 from tallybook.projections.surfaces.console.output import format_count, format_time
 from tallybook.projections.surfaces.history import moments, reading
 from tallybook.projections.surfaces.hooks import blocks, draws
@@ -81,11 +80,8 @@ def ask(project: Project, words: Sequence[str], outcome: str, by: Mapping[str, s
         The questions of the ledger, this one open, and the entries that its draws withhold.
 
     Raises:
-        PersonsOnlyError: An agent asks; what is withheld is withheld from a person's sessions.
         BadInputError: A question is open, nothing would be drawn, or there is nothing to withhold.
     """
-    # What a question withholds is withheld from a person's sessions, and an agent once could ask and stop it.
-    require_person("lift ask", by.get("rater"))
     config = configuration.load(project)
     score = outcome if outcome == view.CLEAN else configuration.score_named(config, outcome, "--outcome")
     _require_hold(project)
@@ -214,10 +210,8 @@ def stop(project: Project, by: Mapping[str, str]) -> Row:
     """Close the open question, and return it.
 
     Raises:
-        PersonsOnlyError: An agent closes it.
         NothingToDoError: None is open.
     """
-    require_person("lift stop", by.get("rater"))
     id_ = load_state(project).open
     if not id_:
         raise NothingToDoError("lift stop", "no question is open", "`tallybook lift` shows what was asked")
