@@ -168,10 +168,7 @@ VARIABLE: Final = "CLAUDE_SESSION_ID"
 REASONS_SHOWN: Final = 8
 # The summary of the specification says last week.
 _BEFORE: Final = {7: "last week", 30: "last month"}
-_NOTHING: Final = "No scores yet: `tallybook score record` records what they are made of."
-_UNSCORED: Final = (
-    "No scores yet: what was recorded is in no score; `tallybook score --config` shows what a score is made of."
-)
+_NOTHING: Final = "No scores yet: `tallybook score record` records metrics, and `score --config` lists them."
 
 
 class ScoreQuery(NamedTuple):
@@ -288,8 +285,7 @@ def _alert_lines(scores: Mapping[str, CurrentScore], config: Config) -> Iterator
 
 def _make_empty_page(state: Scores, *, framed: bool = False) -> ScorePage:
     """Return the page for a ledger without scores: what was recorded, and why none of it is scored."""
-    heading = _UNSCORED if state.unscored or state.sessions else _NOTHING
-    return ScorePage(state.config.title, heading, sentences=_omissions(state), framed=framed)
+    return ScorePage(state.config.title, _NOTHING, sentences=_omissions(state), framed=framed)
 
 
 def list_counts(counts: Mapping[str, int], most: int, others: str) -> str:
