@@ -28,12 +28,12 @@ import msgspec
 from tallybook.ledger import clock
 from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import DamagedLedgerError, TallybookError
-from tallybook.ledger.events import EventRedacted, EventsVoided
+from tallybook.ledger.events import KIND_OF, EventRedacted, EventsVoided
 from tallybook.ledger.fast_stdlib import sha256
 from tallybook.ledger.line import LOG_NAME, START, Position
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.records import Batch
-from tallybook.ledger.scan import read_batch_at
+from tallybook.ledger.scan import bytes_of, read_batch_at
 from tallybook.ledger.storage import caches, disk, redaction
 from tallybook.ledger.storage.head import ledger_id
 from tallybook.projections.playbook.fold import State, View, fold, fold_history
@@ -356,11 +356,11 @@ def _resume(form: Form[S], blob: Blob, until: int | None) -> tuple[S, int] | Non
         if until is not None and until < state.seq:
             return None
         [state.latest_batch] = decode([batch])
-        later = list(decode(blob.log.read(batch.position)))
+        fold(form.view, decode(blob.log.read(batch.position)), state, until)
         # What redacts or undoes changes what earlier events mean, also where it comes after the moment.
-        if not REWRITING.isdisjoint(type(event) for batch in later for event in batch.events):
+        needles = [bytes_of("kind", KIND_OF[kind]) for kind in REWRITING]
+        if any(needle in raw.data for raw in blob.log.read(batch.position) for needle in needles):
             return None
-        fold(form.view, later, state, until)
     except DamagedLedgerError:
         # The ledger is damaged, or the position lies in a part that was sealed since. A fold from the first event says.
         return None
