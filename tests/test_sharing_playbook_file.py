@@ -213,7 +213,7 @@ def read_stories(machine: SharedMachine) -> dict[str, Any]:
     log.stamp(state, state.book)
     answers = {name: explain(state.stories[name], state) for name in names}
     for told in answers.values():
-        add_arrivals(log, told)
+        add_arrivals(log.syncs, told)
     return answers
 
 

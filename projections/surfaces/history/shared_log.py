@@ -194,21 +194,16 @@ def find_renamed(own: JsonlLog, before: int, after: int) -> dict[str, str]:
     return renamed
 
 
-def add_arrivals(log: SharedLog, value: Any) -> None:
+def add_arrivals(syncs: Sequence[PastSync], value: Any) -> None:
     """Add ``taken``, as ``{seq, at}``, to each row of an answer that is about an event of the book."""
-    syncs = log.syncs
-
-    def add(value: Any) -> None:
-        if isinstance(value, list | dict):
-            for child in list(value.values()) if isinstance(value, dict) else value:
-                add(child)
-        seq = value.get("seq") if isinstance(value, dict) else None
-        number = book_number(seq) if isinstance(seq, SharedNumber) else None
-        place = len(syncs) if number is None else bisect_left(syncs, number, key=lambda sync: sync.taken)
-        if place < len(syncs):
-            value["taken"] = {"seq": syncs[place].number, "at": syncs[place].at}
-
-    add(value)
+    if isinstance(value, list | dict):
+        for child in list(value.values()) if isinstance(value, dict) else value:
+            add_arrivals(syncs, child)
+    seq = value.get("seq") if isinstance(value, dict) else None
+    number = book_number(seq) if isinstance(seq, SharedNumber) else None
+    place = len(syncs) if number is None else bisect_left(syncs, number, key=lambda sync: sync.taken)
+    if place < len(syncs):
+        value["taken"] = {"seq": syncs[place].number, "at": syncs[place].at}
 
 
 # ---- Names in own events that the book does not share ----

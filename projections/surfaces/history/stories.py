@@ -190,7 +190,7 @@ def explain_entry(
     if has_book(opened):
         from tallybook.projections.surfaces.history import shared_log
 
-        shared_log.add_arrivals(opened, answer)
+        shared_log.add_arrivals(opened.syncs, answer)
     return answer, statuses
 
 
