@@ -41,7 +41,7 @@ from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.hooks import handler
 from tallybook.projections.surfaces.reflection import worker
 from tallybook.projections.surfaces.reflection.raters import RaterError
-from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.workspace.project import MARKS, Project
 from tallybook.projections.surfaces.workspace.settings import Settings
 from tallybook.projections.surfaces.writing import commands, record
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
@@ -223,7 +223,7 @@ def test_a_killed_session_becomes_pending_by_a_later_hook(begun: Project, event:
     """Also where a worker had found nothing to do shortly before; it is read, and asked for once."""
     first = session(begun, "s0")
     hook("SessionEnd", first, reason="logout")
-    wait_until(lambda: "s0" in requested(begun) and handler.is_settled(begun, "none"))
+    wait_until(lambda: "s0" in requested(begun) and (begun.ledger / MARKS / handler.SETTLED).exists())
     killed = session(begun, "s1")
     kill(killed.path)
     later = session(begun, "s2")
@@ -242,7 +242,7 @@ def test_a_session_that_goes_on_is_left_alone(begun: Project) -> None:
     kill(Script(kept(begun.root) / "unknown.jsonl", "unknown").user("Hello").path)
     assert 0 == run_here(["reflect"])
     assert {} == requested(begun)
-    assert not handler.is_settled(begun, "none")
+    assert not (begun.ledger / MARKS / handler.SETTLED).exists()
 
 
 SESSION = "77b0c1d2"

@@ -422,16 +422,11 @@ def is_unattended(payload: Payload) -> bool:
     return says is not None and says(payload)
 
 
-def users_folder(name: str) -> str:
-    """Return an agent's folder of this user."""
-    variable, folder = AGENTS[name].home
-    return os.environ.get(variable) or os.path.join(os.path.expanduser("~"), folder)
-
-
 def transcripts_folder(name: str) -> str:
     """Return the folder where an agent keeps its transcripts, empty if it is not known."""
-    below = AGENTS[name].transcripts
-    return os.path.join(users_folder(name), below) if below else ""
+    (variable, folder), below = AGENTS[name].home, AGENTS[name].transcripts
+    users = os.environ.get(variable) or os.path.join(os.path.expanduser("~"), folder)
+    return os.path.join(users, below) if below else ""
 
 
 def recognise(document: Document) -> str:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.agents.table import Payload
     from tallybook.projections.surfaces.hooks import citations, sync_results
     from tallybook.projections.surfaces.workspace import personal, settings
-    from tallybook.projections.surfaces.workspace.project import AnyProject, ProjectPaths
+    from tallybook.projections.surfaces.workspace.project import ProjectPaths
 else:
     # Most hooks end before they need these.
     _HERE, _THERE = "tallybook.projections.surfaces.hooks.", "tallybook.projections.surfaces.workspace."
@@ -50,6 +50,7 @@ SETTLED = "settled"
 """Marker that says that a rater has no pending work; if it is missing, the next session starts a worker."""
 # -P: no module is imported from the current folder, whose files may be someone else's.
 _WORKER_COMMAND = ("-P", "-m", "tallybook")
+_REFLECT = ("reflect", "--unattended", "--start")
 
 # What this process handles, for `_give_up`.
 _current: list[tuple[ProjectPaths, Payload]] = []
@@ -234,15 +235,17 @@ def request_reflection(project: ProjectPaths, payload: Payload) -> str:
     ledger_access.append(project, [event], payload.by, f"reflect:{payload.session}:{end}")
     unsettle(project)
     if at_once:
-        start_worker(project)
+        _start(project, *_REFLECT, project.start)
     return ""
 
 
 def start_pending_work(project: ProjectPaths, payload: Payload) -> str:
     """Start a worker for sessions that still await reflection; there is no answer."""
     if not payload.subagent:
-        if not is_settled(project, settings.read(project).rater):
-            start_worker(project)
+        # A worker notes by this that its rater has no pending work.
+        settled_rater = ledger_access.read_marker(ledger_access.marker_file(project, SETTLED))
+        if settled_rater != settings.read(project).rater:
+            _start(project, *_REFLECT, project.start)
         # This session may be killed, and then none of its hooks requests its reflection.
         unsettle(project)
     return ""
@@ -251,20 +254,10 @@ def start_pending_work(project: ProjectPaths, payload: Payload) -> str:
 # The worker: a process for slow work that outlives the session
 
 
-def is_settled(project: AnyProject, rater: str) -> bool:
-    """Return whether a worker noted that a rater has no pending work, and no session has begun or gone on since."""
-    return ledger_access.read_marker(ledger_access.marker_file(project, SETTLED)) == rater
-
-
 def unsettle(project: ProjectPaths) -> None:
     """Note that there is pending work."""
     with suppress(OSError):
         os.unlink(ledger_access.marker_file(project, SETTLED))
-
-
-def start_worker(project: ProjectPaths) -> None:
-    """Start ``tallybook reflect`` on a project; raises as ``_start``."""
-    _start(project, "reflect", "--unattended", "--start", project.start)
 
 
 def _start(project: ProjectPaths, *command: str) -> None:
