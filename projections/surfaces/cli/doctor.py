@@ -323,9 +323,6 @@ def check_personal(project: Project) -> Iterator[Finding]:
     """Check the person's own playbook; where there is none, it is not mentioned."""
     mine = personal.find(project)
     if mine is None:
-        fault = personal.fault(project)
-        if fault and Path(personal.folder()).exists():
-            yield Finding(NOTE, f"{personal.folder()} is left out here: {fault}", personal.FIXES[fault])
         return
     log = reading.open_log(mine)
     problems = verify(log).problems
@@ -500,23 +497,16 @@ def check_reflection(project: Project) -> Iterator[Finding]:
     elif pending:
         yield Finding(NOTE, f"{format_count(len(pending), 'session')} awaiting reflection", _REFLECT)
     for name, session in pending.items():
-        failure = session.failure
-        # A failure of another rater says nothing about the chosen one; transcripts outside have a finding below.
-        if failure is None or failure.rater != options.rater or failure.cause == worker.OUTSIDE:
+        failure, fix = session.failure, f"{_REFLECT} to try now"
+        # A failure of another rater says nothing about the chosen one, but where the transcript lies.
+        is_outside = failure is not None and failure.cause == worker.OUTSIDE
+        if failure is None or (failure.rater != options.rater and not is_outside):
             continue
+        if is_outside and session.transcript:
+            fix = f"run `tallybook reflect --from {quote(str(Path(session.transcript).parent))}` to read it"
         why = ": ".join(filter(None, (failure.cause, failure.reason)))
         tries = "once" if failure.tries == 1 else f"{failure.tries} times"
-        yield Finding(NOTE, f"session {name}: reflection failed {tries}: {why}", f"{_REFLECT} to try now")
-    outside = [
-        Path(session.transcript)
-        for session in pending.values()
-        if session.transcript and session.failure is not None and session.failure.cause == worker.OUTSIDE
-    ]
-    if outside:
-        names = format_names(list(map(str, outside)))
-        message = f"{format_count(len(outside), 'transcript')} outside the agents' folders not read: {names}"
-        fix = f"run `tallybook reflect --from {quote(str(outside[0].parent))}` to read those of that folder"
-        yield Finding(NOTE, message, fix)
+        yield Finding(NOTE, f"session {name}: reflection failed {tries}: {why}", fix)
 
 
 def _find_missing(options: settings.Settings) -> Iterator[Finding]:
