@@ -412,8 +412,8 @@ def _list_own_keys(top: dict[str, Json]) -> tuple[str, ...]:
 def _find_book_stamp(top: dict[str, Json]) -> str | None:
     """Return the stamp of a shared book; None where that key is the user's own."""
     value = top.get(BOOK_STAMP)
-    is_stamp = isinstance(top.get(STAMP), str) and isinstance(value, str) and _STAMP_FORM.fullmatch(value)
-    return value if isinstance(value, str) and is_stamp else None
+    is_stamped = isinstance(top.get(STAMP), str)
+    return value if is_stamped and isinstance(value, str) and _STAMP_FORM.fullmatch(value) else None
 
 
 def _list_slots(content: JsonObject, own: Collection[str]) -> Iterator[_Slot]:

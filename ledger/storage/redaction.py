@@ -109,8 +109,6 @@ def find_erased(batch: RawBatch) -> list[tuple[int, str]]:
 
 def read_redacted_ids(batch: RawBatch) -> list[str]:
     """Return the ids that the ``event.redacted`` events of a batch name."""
-    if REDACTION not in batch.data:
-        return []
     return [part.partition(b'"')[0].decode("ascii", "replace") for part in batch.data.split(REDACTION)[1:]]
 
 

@@ -213,14 +213,12 @@ def _find_secret_text(project: Project, event: str) -> str:
     """Return the text of an own event in which a secret was found."""
     for batch in decode(open_own_log(project).read()):
         for noted in batch.records:
-            if event in {noted.id, str(noted.seq)}:
-                text = getattr(noted.event, "text", None)
-                if "text" not in FREE_FIELDS.get(type(noted.event), ()) or text is None:
-                    raise BadInputError(f"event {event}", "has no text that is published", _LOG_HINT)
+            text = getattr(noted.event, "text", None)
+            if text and event in {noted.id, str(noted.seq)} and "text" in FREE_FIELDS.get(type(noted.event), ()):
                 if secrets.mask(text) == text:
                     raise BadInputError(f"event {event}", "its text was published as it is", "nothing is left to do")
                 return str(text)
-    raise BadInputError(f"event {event}" if event else "EVENT", "is not in the own ledger", _LOG_HINT)
+    raise BadInputError(f"event {event}" if event else "EVENT", "is not an own event with a text", _LOG_HINT)
 
 
 def _make_race_error(engine: Engine) -> engines.EngineError:
