@@ -326,7 +326,7 @@ def _find_seeds(
                 # An earlier import took off what it brought.
                 seeds[event.name, field] += getattr(event, field) - getattr(event, f"{field}_before")
     there: list[Any] = [event for path in paths for batch in decode(path) for event in batch.events]
-    texts = {event.text for event in there if isinstance(event, events.TEXT_GIVERS)}
+    texts = {landing.text_of(event.text) for event in there if isinstance(event, events.TEXT_GIVERS)}
     # The smaller of two counts, where it is above zero.
     return seeds & Counter(
         {
