@@ -1,4 +1,4 @@
-"""Damage to a log: what is wrong, where, what another program made of it, and its repair. Standard library only.
+"""Damage to a log: its kind, its place, changes by other programs, and the repair. Standard library only.
 
 A hostile log can contain any number of damaged places, so each lookup continues where the last one ended instead of
 reading the file again. The repair never truncates: a tail that was never acknowledged and does not verify is copied to

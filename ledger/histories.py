@@ -1,8 +1,8 @@
-"""The histories in files of lines that were merged or exchanged: every batch whose chain leads back to a first line.
+"""The histories in files that were merged or exchanged: the batches whose chain leads back to a first line.
 
 A merge leaves the lines of several copies of a ledger in one file: with conflict markers, one after the other, or in
 another order. A batch names the one before it only by its chain value, so each copy's batches are found by computing
-that value for every batch that can precede it. No line counts that is not proven in this way.
+that value for every batch that can precede it. Lines that are not proven in this way do not count.
 """
 
 from __future__ import annotations

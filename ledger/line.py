@@ -12,7 +12,7 @@ occur raw inside a string:
 and every byte of the batch before the chain's own section, except the values of ``free``, which ``sum`` covers.
 ``key`` is on a batch's first line: the idempotency key, followed by " payload:" and the digest of what was delivered
 where the caller gave the key.
-``crc`` is CRC-32 over the rest of the first two sections: where the chain does not fit, it tells which line changed.
+``crc`` is CRC-32 over the rest of the first two sections: if the chain does not fit, it shows which line changed.
 """
 
 from __future__ import annotations

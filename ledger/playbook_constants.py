@@ -1,4 +1,4 @@
-"""Constants of the ledger and its playbook that hooks need: modules that hold more would take them too long to load."""
+"""Constants of the ledger and its playbook that hooks need, in a module of their own so that hooks load quickly."""
 
 from __future__ import annotations
 

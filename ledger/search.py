@@ -1,8 +1,8 @@
 """Finding bytes in a log, and the deliveries that hold them. Standard library only.
 
 A writer finds the batch that has an idempotency key by the bytes of the key, from the end of the log, because a
-delivery that comes again mostly comes soon. Nothing is saved between two searches: an index would cost more to build
-than all the searches that it saves.
+repeated delivery mostly comes soon. Nothing is saved between two searches: an index would cost more to build than all
+the searches that it saves.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ An extraction result of the later format may carry operations:
 ``{"operations": [{"type": "ADD" | "UPDATE" | "MERGE" | "DELETE", …}], "bullet_tags": [{"name", "tag", "rationale"}]}``
 
 A tag is a rating and ADD is a new entry: both count at once. The other operations are proposals, unless the user allows
-a curator to apply them; and what changes a protected entry is always one.
+a curator to apply them; an operation that changes a protected entry is always a proposal.
 """
 
 from __future__ import annotations

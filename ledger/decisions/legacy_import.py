@@ -9,7 +9,7 @@ or bullets by their ids, and lines of text under headings.
     ## HEADING
     [ID] helpful=5 harmful=0 :: TEXT
 
-Of these an entry keeps its id as its name. A table can be a list of objects with an ``id`` as well.
+An entry of these files keeps its id as its name. A table can be a list of objects with an ``id`` as well.
 """
 
 from __future__ import annotations

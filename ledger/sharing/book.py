@@ -1,10 +1,10 @@
-"""Runs of a book: what they may have, which of an engine's count, and how this machine writes them.
+"""Runs of a book: their permitted content, which runs of an engine count, and how this machine writes them.
 
-What a run may have is the table of kinds, versions, fields and bounds of the rules in force. Every reader judges a run
-alike, whatever else its program knows, so nobody who may write to a book stops the others. The fields and bounds are
-those of the classes in ``ledger/events.py``; a golden test freezes the whole table, because a program that takes a run
-which another one skips parts from it for good. A kind or a version that the table does not have is taken in by all and
-has no effect, except for kinds that only a machine's own ledger has.
+The permitted content is the table of kinds, versions, fields and bounds of the rules in force. Every version of
+Tallybook judges a run by this table, so no writer of a book can stop the others. The fields and bounds are those of the
+classes in ``ledger/events.py``; a golden test freezes the whole table, because two programs that accept different runs
+would diverge for good. A kind or a version that is not in the table is taken in by all programs and has no effect,
+except for kinds that only a machine's own ledger has.
 """
 
 from __future__ import annotations

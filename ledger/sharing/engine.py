@@ -1,4 +1,4 @@
-"""A book in a store: what a store does for it, and reading, appending and fresh runs, the same for every store.
+"""A book in a store: the operations of a store, and reading, appending and fresh runs, the same for every store.
 
 A run is never changed. ``put`` stores one only if its number is free, which is the compare-and-swap of every engine.
 An engine knows nothing about events. A run is one object, a line of JSON that is its head and then its bytes:
@@ -6,7 +6,7 @@ An engine knows nothing about events. A run is one object, a line of JSON that i
     {"first":12,"last":14,"before":"…","after":"…"}
 
 ``fresh`` in a head says that the book begins with this run, and where the last of the fresh runs ends.
-``moved`` in the head of an empty run names engine, address and name of the place where the book is now. It takes a
+``moved`` in the head of an empty run has the engine, address and name of the book's new place. It takes a
 number like any run, so it seals exactly what was read before; after it only fresh runs count.
 In a slow store, such as an object store, a segment holds a thousand runs in one object of a second series: a line of
 JSON with their sizes, then their bytes. A reader of a full thousand puts it. Segments only save requests.

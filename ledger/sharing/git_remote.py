@@ -1,4 +1,4 @@
-"""Git as a program and its remotes: how it is run, addresses, a remote of the user's repository, and names of books."""
+"""Running git, its addresses, a remote of the user's repository, and names of books."""
 
 from __future__ import annotations
 

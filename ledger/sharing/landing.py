@@ -1,7 +1,7 @@
-"""Landing: what a batch of one ledger becomes in another that others have appended to meanwhile. Pure functions.
+"""Landing: a batch of one ledger gets its form in another ledger, to which others have appended. Pure functions.
 
-A batch keeps its events' ids and its order, and says by id which entries it means. Only what depends on the other
-ledger is decided anew: names that are taken, texts that another entry has, counts that a manual edit set. Views,
+A batch keeps its events' ids and its order, and says by id which entries it means. Only decisions that depend on the
+other ledger are made again: names that are taken, texts that another entry has, counts of a manual edit. Views,
 ``sync``, ``sync --rejoin`` and ``import --ledger`` use the same functions, so a machine shows its pending batches
 exactly as they will be in the book.
 """

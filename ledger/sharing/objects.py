@@ -1,7 +1,7 @@
-"""A book in an object store, by the library obstore: S3 and what speaks it, Google's, Azure's, or a local folder.
+"""A book in an object store, by the library obstore: S3 and compatible stores, Google, Azure, or a local folder.
 
 Run 4711 is the object ``PREFIX/BOOK/runs/000000004711.jsonl``; the store creates it only if there is none.
-A folder is for tests and for disks that nobody else uses: obstore flushes nothing.
+A folder is for tests and for disks of a single user: obstore flushes nothing.
 """
 
 from __future__ import annotations

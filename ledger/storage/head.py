@@ -1,14 +1,14 @@
 """The head file, which says how far the ledger is acknowledged, and checks of the log by it. Standard library only.
 
-The head is not a cache. The disk has confirmed all bytes before its offset, so anything wrong there is damage;
-the bytes after it may be a torn tail. It is written in place after each successful flush, and never goes back.
+The head is not a cache. The disk has confirmed all bytes before its offset, so anything wrong there is damage; the
+bytes after it may be a torn tail. It is written in place after each successful flush, and never goes back.
 
     tallybook-head VERSION SEQ CHAIN OFFSET AT BOOT SUSPECT FAILURES CRC
 
 VERSION is 1, or 2 once the ledger has taken in a shared book: its own events are then not all of its history, so a
 program that does not know books must not fold it.
 SUSPECT is the offset of the first batch whose flush failed, -1 without one; FAILURES counts failed flushes, so that
-a writer learns of one that happened between its own write and its own acknowledgement.
+a writer notices a failure between its own write and its own acknowledgement.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Hooks of agents: the payload, what is appended, what is answered. Standard library only."""
+"""Hooks of agents: the payload, the appended events, the answer. Standard library only."""

@@ -1,4 +1,4 @@
-"""The block of entries in a file that agents read, such as AGENTS.md: where it stands, and what it gives a session.
+"""The block of entries in a file that agents read, such as AGENTS.md: its place, and the entries that a session gets.
 
 A person's command writes it; hooks only read it. Standard library only.
 """

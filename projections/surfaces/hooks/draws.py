@@ -1,7 +1,7 @@
-"""What a session is not given, to find out whether it helps: drawn once for a lineage. Standard library only.
+"""The draw of lift: the entries that are withheld from a lineage, drawn once. Standard library only.
 
 A lineage is a session with its resumes, forks, compactions and subagents. Its draw is a function of a secret, so that
-every hook of it draws the same. Each question has a secret in the user's own folder: what somebody else asked withholds
+every hook of it draws the same. Each question has a secret in the user's own folder: questions of other users withhold
 nothing here.
 """
 

@@ -1,7 +1,8 @@
-"""Injecting: a session is given the playbook once, and again after a compaction, or with each prompt what fits it.
+"""Injection: a session gets the playbook once, and again after a compaction, or entries that fit with each prompt.
 
 The person's own playbook is given with the project's, and recorded in its own ledger under the same key, after the
-project's and only if that was new: a hook that ends in between loses a record and invents none. Standard library only.
+project's and only if that was new: a hook that ends in between loses a record and adds no false one. Standard library
+only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What hooks read of a project's ledger and playbook, what they append, and their markers. Standard library only."""
+"""Access of hooks to a project's ledger and playbook, and their markers. Standard library only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What syncs with a shared book did and met: stored by each sync, told by the next command. Standard library only.
+"""Results of syncs with a shared book: stored by each sync, printed by the next command. Standard library only.
 
     <ledger>/book/results.json   a list of results, the newest last
 

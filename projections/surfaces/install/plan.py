@@ -1,4 +1,4 @@
-"""The steps of ``init`` and ``uninstall``, a file each: planned first, shown, and then taken one by one."""
+"""The steps of ``init`` and ``uninstall``, one per file: planned first, shown, and then made one by one."""
 
 from __future__ import annotations
 

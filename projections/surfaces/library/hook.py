@@ -1,4 +1,4 @@
-"""What the settings of an agent start for each hook. Standard library only.
+"""The module that the settings of an agent start for each hook. Standard library only.
 
 `init` writes the name of this module into people's settings, where it stays over upgrades: neither the name nor
 ``main`` may ever change.

@@ -1,4 +1,4 @@
-"""The page of a project and its HTML file: template, styles, scripts and data, under a policy that allows no more."""
+"""The page of a project as an HTML file: template, styles, scripts, data, and a policy that allows nothing else."""
 
 from __future__ import annotations
 

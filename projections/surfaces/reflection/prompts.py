@@ -1,4 +1,4 @@
-"""What a rater is asked about a session, a piece at a time, and what its answer says."""
+"""The prompts for a rater about a session, one per piece, and the parsing of its answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The raters, a row each: agents' clients with the user's login, a command of the user's own, and an address."""
+"""The raters, one row each: clients of agents with the user's login, a command of the user, and an address."""
 
 from __future__ import annotations
 

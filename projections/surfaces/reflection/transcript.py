@@ -1,7 +1,7 @@
 """The transcript of a session: its path, its lines as turns, and its numbers.
 
-It consists of JSON lines, any of which may be damaged, and the last one unfinished. The module of the
-agent that wrote a line reads it. Turns omit the texts of the agent's program, and the playbook itself.
+It consists of JSON lines, any of which may be damaged, and the last one unfinished. The module of the agent that wrote
+a line reads it. Turns omit the texts of the agent's program, and the playbook itself.
 """
 
 from __future__ import annotations

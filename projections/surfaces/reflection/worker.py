@@ -1,6 +1,6 @@
 """The worker: it reflects on every session that awaits it, one piece at a time, under a lock of its own.
 
-Wherever it is interrupted, each rating counts once: the ratings of a piece are one batch with the reads of its
+Each rating counts once, even if the worker is interrupted: the ratings of a piece are one batch with the reads of its
 transcripts, and the next piece begins after them.
 """
 

@@ -1,6 +1,6 @@
-"""Lift: does the playbook help? Questions asked, judged and closed, and what other answers say of them.
+"""Lift: does the playbook help? Questions are asked, judged and closed, and shown in other answers.
 
-From some sessions a draw withholds what a question is about. Its secret repeats the draw, and only its user has that.
+A draw withholds the entries of a question from some sessions. Its secret, which only its user has, repeats the draw.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A page of scores on a terminal: in the document's box where there is room for it, and readable wherever there is not.
+"""A page of scores on a terminal: in the box of the specification if the terminal is wide enough, and else as lines.
 
-Texts are other people's, as in projections/surfaces/console/terminal.py: nothing in them steers the terminal.
+Texts come from other people, so control characters in them are escaped, as in projections/surfaces/console/terminal.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Copies of a ledger: what git did to the log file, a whole log in its place, and the other copy's batches on it.
+"""Copies of a ledger: find what git did to the log file, replace it by a whole log, add another copy's batches.
 
-In a shared project what is brought in is pending until a sync publishes it. A batch keeps its events' ids, so the book
-has it once, whether this machine publishes it or the other ledger's own.
+In a shared project the added batches are pending until a sync publishes them. A batch keeps the ids of its events, so
+the book has it once, even if the machine of the other ledger publishes it as well.
 """
 
 from __future__ import annotations

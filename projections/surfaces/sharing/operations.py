@@ -1,6 +1,6 @@
-"""What a person does with a book: joining, making, moving and leaving it, verifying, repairing and upgrading it.
+"""Operations of a person on a book: join, make, move, leave, verify, repair and upgrade it.
 
-And what a person sees of it: its engine, what is pending, its members, and what syncs brought and met.
+This module also shows its engine, the pending events, its members, and the results of syncs.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""One sync: take in what others appended to the book, append what is pending, note how far both have come.
+"""One sync: read what others appended to the book, append the pending batches, record both positions.
 
-Each step leaves a state from which the next sync goes on, wherever this one is interrupted. The engine is read before
+If a sync is interrupted at any step, the next sync continues. The engine is read before
 anything is appended, so an append whose outcome is unknown is found by its ids.
 
-What others had published and the new history lacks comes back by their own machines. Of a machine that never returns,
-`import --ledger` brings it from the copy that is set aside.
+Batches of other machines that a new history lacks come back when these machines sync. For a machine that never returns,
+`import --ledger` imports them from the copy that was set aside.
 """
 
 from __future__ import annotations

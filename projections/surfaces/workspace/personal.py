@@ -1,6 +1,6 @@
-"""What a person keeps for all projects in Claude's user folder: a playbook of their own, and templates of prompts.
+"""A person's own files for all projects, in Claude's user folder: a playbook, and templates of prompts.
 
-No setting names that playbook, and nothing that a project ships does. Standard library only: hooks load it.
+No setting and no file of a project can name another playbook. Standard library only: hooks load it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The settings file ``tallybook.toml``: which settings there are, and which values apply in a project.
+"""The settings file ``tallybook.toml``: the settings, and the values that apply in a project.
 
 Invalid settings are ignored and reported by ``doctor``. Standard library only: a hook reads the settings from a cache,
 because loading a TOML reader would take longer than the hook itself.

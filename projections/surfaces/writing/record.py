@@ -1,4 +1,4 @@
-"""The one way of a write: decide under the lock, encode, append, fold, render; or wait in the spool.
+"""The write path: decide under the lock, encode, append, fold, render; or put the request into the spool.
 
 Every verb and library call that changes the playbook passes its requests to `write`. Hooks that note what a session was
 given or cited, measurements, redactions and syncs append through the log itself.

@@ -1,7 +1,7 @@
-"""Requests as values: what can be recorded, how it is decided, what of agents' votes counts, and how it is spooled.
+"""Requests as values: what can be recorded, how it is decided, which votes of agents count, and how it is spooled.
 
-What a request records is an object that decides: called with the playbook, the redacted texts and the names that its
-sender had to change, it returns the events. A new one is a class with these arguments.
+A request has a `Decide`, a callable that gets the playbook, the redacted texts and the names that its sender had to
+change, and returns the events. A new kind of request is a class that is called with these arguments.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Secrets in texts of models and transcripts, masked before they are written; nothing is looked up or sent.
+"""Secrets in texts of models and transcripts, masked before they are written, without any network.
 
 ``[masked: GitHub Token]`` replaces a secret, in the event and in everything rendered from it. Masking a text again
 changes nothing.
