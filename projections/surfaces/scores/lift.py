@@ -258,11 +258,13 @@ def draw_again(project: Project) -> Row:
 
 def load_questions(project: Project, moment: Moment | None = None) -> list[Row]:
     """Return the questions of a ledger with their verdicts, in order, as of a moment or now."""
-    # Most ledgers have none, and need not be folded.
-    if not reading.open_own_log(project).may_contain(_LINE):
-        return []
     state = load_state(project, moment)
     return [question_json(state, question) for question in state.questions.values()]
+
+
+def _load_asked(project: Project, moment: Moment | None = None) -> list[Row]:
+    """Return the same for an answer about something else: where nothing was asked, the ledger is not folded."""
+    return load_questions(project, moment) if reading.open_own_log(project).may_contain(_LINE) else []
 
 
 def question_json(state: Lift, question: Question) -> Row:
@@ -364,7 +366,7 @@ def say_judged(question: Row, verdict: Row | None) -> str:
 
 def entry_lines(project: Project, name: str, moment: Moment | None = None) -> list[str]:
     """Return what lift knows of an entry as of a moment, in a line."""
-    about = judge_entry(load_questions(project, moment), name)
+    about = judge_entry(_load_asked(project, moment), name)
     return [] if about is None else [f"Lift: {say_judged(*about)}."]
 
 
@@ -372,14 +374,14 @@ def summary_lines(project: Project) -> list[str]:
     """Return what lift knows, a line for each unit of each question."""
     return [
         f"lift: {verdict['unit'] if verdict else describe(question)}: {say_judged(question, verdict)}"
-        for question in load_questions(project)
+        for question in _load_asked(project)
         for verdict in question["verdicts"] or [None]
     ]
 
 
 def find_hurting_names(project: Project, moment: Moment | None = None) -> frozenset[str]:
     """Return the entries of which lift says that they hurt, by themselves or as one of the new entries."""
-    questions = load_questions(project, moment)
+    questions = _load_asked(project, moment)
     judged = {name: judge_entry(questions, name) for question in questions for name in question["names"]}
     return frozenset(name for name, about in judged.items() if about and about[1] and about[1]["word"] == "hurts")
 
