@@ -52,7 +52,7 @@ _FORMS: Final = {
 @at_when
 @click.option("--gone", is_flag=True, help="List the entries that left the playbook, and why.")
 @click.option("--last-change", is_flag=True, help="Show the event that last changed each entry.")
-@click.option("--as-agent", is_flag=True, help="Show what a session is given, and record it in an agent.")
+@click.option("--as-agent", is_flag=True, help="Show the entries of a session; an agent records that.")
 @click.option("--for", "for", metavar="TEXT", help="Rank by this task; - reads it; with --as-agent.")
 @click.option("--explain", is_flag=True, help="Show the parts of each score; with --for.")
 @click.option("--session", metavar="ID", help="Show what this session is given; with --as-agent.")

@@ -26,7 +26,7 @@ from tallybook.projections.surfaces.workspace.project import Project
 @click.option("--outcome", metavar="OUTCOME", default="clean", help="Compare by clean, or by a score; for ask.")
 @at_when
 def lift(project: Project, /, *, words: Sequence[str], outcome: str, when: str | None, **options: Any) -> None:
-    """Show whether the playbook helps, or ask that.
+    """Measure whether the playbook and its entries help.
 
     `ask` begins a question: some later sessions go without the entries in question, and their scores are compared with
     those of the others. The score is the share of tool calls that did not fail, or --outcome. `stop` closes the

@@ -79,7 +79,7 @@ GROUPS: Final = {
         VerbRow("proposals reject", "curation", "Close proposals without making their changes", takes_mine=True),
     ),
     "Scores": (
-        VerbRow("lift", "lift", "Show whether the playbook helps, or ask that"),
+        VerbRow("lift", "lift", "Measure whether the playbook and its entries help"),
         VerbRow("score", "scores", "Show the scores of the agent"),
         VerbRow("score record", "scores", "Record metrics and benchmarks of the agent"),
         VerbRow("score gate", "scores", "Exit with 0 if the scores let the agent evolve, else 1"),

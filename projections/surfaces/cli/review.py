@@ -214,7 +214,7 @@ _MAX_LISTED: Final = 10
     "--list", "listed", type=click.Choice([_NEEDS_RATINGS, _DUPLICATES]), help="List entries, and decide nothing."
 )
 @click.option("--limit", type=WholeNumber(1), help=f"List at most this many; by default {_MAX_LISTED}.")
-@click.option("--least", type=Number(0.5, 1.0), help=f"List texts as alike as this; by default {LEAST}.")
+@click.option("--least", type=Number(0.5, 1.0), help=f"List pairs from this similarity on; by default {LEAST}.")
 def review(project: Project, /, *, as_json: bool, **options: Any) -> None:
     """Decide about entries and proposals, one key each.
 
