@@ -267,3 +267,13 @@ def test_the_visible_folders_are_the_four_of_the_design() -> None:
     """Apart from ledger, projections, prompts and tests there are only files and dot folders."""
     folders = {path.parts[0] for path in repository_files() if len(path.parts) > 1}
     assert set(VISIBLE_FOLDERS) == {folder for folder in folders if not folder.startswith(".")}
+
+
+def test_each_class_has_a_name_of_its_own() -> None:
+    """No two modules of the product or of the tests define a class of the same name."""
+    places: dict[str, list[str]] = {}
+    for path in (*MODULES, *(file.relative_to(ROOT) for file in sorted((ROOT / "tests").rglob("*.py")))):
+        for node in ast.parse((ROOT / path).read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(str(path))
+    assert {} == {name: paths for name, paths in places.items() if len(paths) > 1}
