@@ -318,7 +318,11 @@ _ALL_KINDS: Final = (*KINDS, events.BaselineSet, events.TelemetryKept)
 
 
 def _apply_batch(state: Scores, batch: Batch) -> None:
-    """Apply a batch that has scoring events; only then the heads of its lines are decoded."""
+    """Apply a batch; what it measures of a scored playbook counts as if it had been sent."""
+    measured = measure_batch(state.playbook, batch) if PLAYBOOK in state.config.components else None
+    # What people do outside of sessions is not measured.
+    if measured is not None and measured.by.session:
+        _add_to_session(state, measured)
     for record in batch.records:
         match record.event:
             case events.BaselineSet(score=score, value=value):
@@ -333,22 +337,11 @@ def _apply_batch(state: Scores, batch: Batch) -> None:
         state.count()
 
 
-def _apply_batch_with_playbook(state: Scores, batch: Batch) -> None:
-    """Apply a batch that may have playbook events as well, whose measurements count as if they had been sent."""
-    measured = measure_batch(state.playbook, batch)
-    # What people do outside of sessions is not measured.
-    if measured is not None and measured.by.session:
-        _add_to_session(state, measured)
-    _apply_batch(state, batch)
-
-
 def scores_view(config: Config) -> View[Scores]:
     """Return the scores view under a configuration."""
-    start = partial(Scores, config=config)
-    if PLAYBOOK in config.components:
-        return batch_view(start, (*_ALL_KINDS, *PLAYBOOK_KINDS), _apply_batch_with_playbook)
     # Most events are ratings: without the playbook component they are not in the table at all.
-    return batch_view(start, _ALL_KINDS, _apply_batch)
+    kinds = (*_ALL_KINDS, *(PLAYBOOK_KINDS if PLAYBOOK in config.components else ()))
+    return batch_view(partial(Scores, config=config), kinds, _apply_batch)
 
 
 # Score files: the path and the content of each. Source: "Score Storage" of the scoring framework
