@@ -307,8 +307,8 @@ def _say_verdict(verdict: Row | None) -> str:
         return str(verdict["word"])
     if verdict["needed"] is not None:
         return f"{NOT_KNOWN}: about {format_count(verdict['needed'], 'more session')} at this rate"
-    # Without an estimate there are too few sessions, or the arms cannot be compared: the reason says which.
-    if verdict["estimate"] is None or not verdict["reason"].startswith("the evidence"):
+    # Without an estimate there are too few sessions, and the reason says how few.
+    if verdict["estimate"] is None:
         return f"{NOT_KNOWN}: {verdict['reason']}"
     return f"{NOT_KNOWN}: thousands of sessions more at this rate"
 
