@@ -24,6 +24,7 @@ from tallybook.ledger.sharing.engine import (
     Contents,
     End,
     Engine,
+    FormerLayoutError,
     ReadOnlyError,
     Run,
     UnreachableError,
@@ -114,6 +115,13 @@ def test_a_lock_that_the_remote_does_not_release_is_told(remote: Path, connect: 
 
 
 # ---- Files and commits ----
+
+
+def test_a_book_of_an_earlier_version_is_refused(remote: Path, connect: Callable[..., Engine]) -> None:
+    """A book of an earlier version was a branch; the message says what to do."""
+    push_files(remote, "refs/heads/tallybook/main", {"events.jsonl": b"{}\n"})
+    with pytest.raises(FormerLayoutError, match="the branch tallybook/main; every own ledger has all of its events"):
+        connect().read(0)
 
 
 def test_a_reference_of_other_files_is_an_empty_book(remote: Path, connect: Callable[..., Engine]) -> None:

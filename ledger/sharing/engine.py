@@ -144,6 +144,14 @@ class UnreachableError(EngineError):
     default_hint = "check the address and the network, and run it again; events wait in the own ledger"
 
 
+class FormerLayoutError(EngineError):
+    """The engine holds a book as a version before the first release stored it."""
+
+    exit_code = 2
+    words = "holds a book of an earlier version: "
+    default_hint = "every own ledger has all of its events: delete that book, then run `tallybook sync` on each machine"
+
+
 class ReadOnlyError(EngineError):
     """The engine lets this user read, not write, for its own reason."""
 

@@ -164,11 +164,15 @@ class GitStore(engine.Store):
 
     def _ask_tip(self) -> str:
         """Ask the remote for the reference's commit; empty where it does not have it."""
-        done = self._git("ls-remote", "--quiet", "--", self.address, self._reference)
+        former = "refs/heads/tallybook/" + self._reference.removeprefix(REFERENCES)
+        done = self._git("ls-remote", "--quiet", "--", self.address, self._reference, former)
         if done.code:
             raise GitFailedError(done.reason)
         rows = (line.split("\t") for line in done.output.decode("ascii", "replace").splitlines())
-        return next((id_ for id_, name in rows if name == self._reference), "")
+        tips = {name: id_ for id_, name in rows}
+        if self._reference not in tips and former in tips:
+            raise engine.FormerLayoutError(self.address, f"the branch {former.removeprefix('refs/heads/')}")
+        return tips.get(self._reference, "")
 
     def _fetch(self) -> str:
         """Fetch the reference's last commit, keep it, and return its id."""

@@ -84,6 +84,8 @@ class _UnknownError(engine.UnreachableError):
 
 _REFUSED: Final = ("3F000", "42P01", "42883", "23503", "25006", "42501")
 """There is no schema, table, function, or such book; the server or the session may only read; or a right is missing."""
+_NO_COLUMN: Final = "42703"
+"""As in the tables of a version before the first release."""
 
 
 class PostgresStore(engine.Store):
@@ -217,7 +219,7 @@ class PostgresStore(engine.Store):
             if connection.closed or error.sqlstate in _UNKNOWN:
                 raise _UnknownError(self.address, why) from error
             kind = engine.ReadOnlyError if error.sqlstate in _REFUSED else engine.UnreachableError
-            raise kind(self.address, why) from error
+            raise (engine.FormerLayoutError if error.sqlstate == _NO_COLUMN else kind)(self.address, why) from error
 
 
 def _warnings(fsync: str, commit: str) -> Iterator[str]:
