@@ -34,10 +34,14 @@ from helpers.agent_settings import (
 from helpers.commands import MAIN, CommandResult, installed
 from helpers.git_repositories import git
 from tallybook.projections.surfaces.agents import table
+from tallybook.projections.surfaces.cli import install as install_verbs
 from tallybook.projections.surfaces.hooks import handler
 from tallybook.projections.surfaces.install import hook_entries, plan
-from tallybook.projections.surfaces.install.hook_entries import hook_command, install_command, tool_command
+from tallybook.projections.surfaces.install.hook_entries import hook_command, tool_command
 from tallybook.projections.surfaces.install.places import Installation, InstallTarget
+from tallybook.projections.surfaces.sharing import membership
+from tallybook.projections.surfaces.sharing.membership import install_command
+from tallybook.projections.surfaces.workspace.project import Project
 
 __all__ = ["claude", "on_path"]
 pytestmark = pytest.mark.usefixtures("_installed")
@@ -361,13 +365,13 @@ def test_a_file_that_changes_under_way_is_not_written_over(
 ) -> None:
     """An agent that writes its settings between our look and our write: its bytes stay, one line says so."""
     (claude / "settings.json").write_bytes(THEIRS)
-    begin = plan.begin
+    begin = install_verbs.begin
 
-    def meanwhile(project: object) -> tuple[str, ...]:
+    def meanwhile(project: Project) -> tuple[str, ...]:
         (claude / "settings.json").write_bytes(b"{}")
-        return begin(project)  # type: ignore[arg-type]
+        return begin(project)
 
-    monkeypatch.setattr(plan, "begin", meanwhile)
+    monkeypatch.setattr(install_verbs, "begin", meanwhile)
     answer = run("init")
     assert (4, b"{}") == (answer.code, (claude / "settings.json").read_bytes())
     assert "settings.json: was changed by another program" in answer.err
@@ -399,7 +403,7 @@ def test_pip_adds_it_to_this_environment() -> None:
 
 def test_uv_adds_it_where_there_is_no_pip(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in an environment that uv made."""
-    monkeypatch.setattr(hook_entries, "find_spec", lambda _: None)
+    monkeypatch.setattr(membership, "find_spec", lambda _: None)
     assert f"uv pip install --python {shlex.quote(sys.executable)} duckdb" == install_command("duckdb")
 
 

@@ -33,9 +33,8 @@ from tallybook.ledger.sharing import book
 from tallybook.ledger.sharing.book import count, cut_runs
 from tallybook.ledger.sharing.engine import NOTHING, BookLocation, Contents, End, Engine, Run, UnreachableError
 from tallybook.ledger.storage import caches
-from tallybook.projections.surfaces.install.hook_entries import install_command
 from tallybook.projections.surfaces.sharing import membership
-from tallybook.projections.surfaces.sharing.membership import Membership
+from tallybook.projections.surfaces.sharing.membership import Membership, install_command
 
 Connect = Callable[[], Engine]
 

@@ -9,14 +9,18 @@ from typing import Final
 import click
 
 from tallybook.ledger.errors import BadInputError
+from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.cli.parameters import as_json
 from tallybook.projections.surfaces.console.output import answer, can_ask, escape, note, say, write
+from tallybook.projections.surfaces.history.playbook_file import examine
+from tallybook.projections.surfaces.history.reading import Opened, open_log
 from tallybook.projections.surfaces.install import places, plan
 from tallybook.projections.surfaces.install.places import InstallTarget
 from tallybook.projections.surfaces.install.plan import Step
 from tallybook.projections.surfaces.workspace import git
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing.record import write as write_ledger
 
 _MARKS: Final = (
     "Sessions that a person watches end their answers with marks, lines such as `[kpt_001 helpful]`: the agent rates "
@@ -142,10 +146,10 @@ def _install(
     problems: tuple[str, ...] = ()
     removal = ""
     if target.project is not None:
-        ledger = plan.ledger(target.project)
+        ledger = _plan_ledger(target.project)
         # The ledger comes first because it is most likely to fail: then nothing is installed.
         if not dry_run and ledger.result != plan.LEFT:
-            problems = plan.begin(target.project)
+            problems = begin(target.project)
         files = (*files, *plan.exclusions(target.project))
         steps = (ledger, *files)
         # Git deletes some of these files without asking.
@@ -196,3 +200,18 @@ def _reply(
         write("\n".join([*lines, "", ""]))
     last = ["Nothing was changed: this was a dry run."] if dry_run else after if rows["changed"] else [nothing]
     say(*steps, *last)
+
+
+def _plan_ledger(project: Project) -> Step:
+    """Return the step that begins a project's ledger; an existing one is left."""
+    path = project.ledger / "events.jsonl"
+    if open_log(project).exists():
+        return Step(path, plan.LEFT, "the ledger goes on")
+    is_import = project.playbook.exists() and not examine(Opened(project), PLAYBOOK.start()).unreadable
+    return Step(path, "created", f"from {project.playbook}" if is_import else "with an empty playbook")
+
+
+def begin(project: Project) -> tuple[str, ...]:
+    """Begin a project's ledger, from its ``playbook.json`` if it has one; return problems, a line each."""
+    report = write_ledger(project, [], begin=True)
+    return tuple(map(str, filter(None, (*report.problems, report.unrendered))))

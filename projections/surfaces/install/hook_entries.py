@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, distribution
-from importlib.util import find_spec
 import json
 import os
 from pathlib import Path, PurePath
@@ -298,20 +297,6 @@ def _entries(hooks: object, files: Installation) -> Iterator[tuple[str, dict[str
 
 
 # The environment that Tallybook runs in
-
-
-def install_command(package: str) -> str:
-    """Return the command line that adds a package where this Tallybook is installed.
-
-    It names the package itself: ``tallybook[EXTRA]`` can be resolved only where Tallybook came from an index.
-    """
-    prefix = Path(sys.prefix)
-    if (prefix / "pipx_metadata.json").is_file():
-        return shlex.join(["pipx", "inject", prefix.name, package])
-    # As in an environment of uv, or of a tool that it installed.
-    if find_spec("pip") is None:
-        return shlex.join(["uv", "pip", "install", "--python", sys.executable, package])
-    return shlex.join([sys.executable, "-m", "pip", "install", package])
 
 
 def tool_command() -> str:

@@ -14,16 +14,12 @@ import attrs
 
 from tallybook.ledger.errors import BadInputError, CannotWriteError, TallybookError
 from tallybook.ledger.storage import disk
-from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.console.output import format_count
-from tallybook.projections.surfaces.history.playbook_file import examine
-from tallybook.projections.surfaces.history.reading import Opened, open_log
 from tallybook.projections.surfaces.install import hook_entries, places
 from tallybook.projections.surfaces.install.places import UNCHANGED, Installation, InstallTarget
 from tallybook.projections.surfaces.workspace import git
 from tallybook.projections.surfaces.workspace.project import Project, repository_folders
-from tallybook.projections.surfaces.writing.record import write
 
 BACKUP: Final = ".before-tallybook"
 """The end of the name of a backup, after the name of the settings."""
@@ -294,16 +290,7 @@ def _uninstall_hooks(target: InstallTarget, files: Installation) -> Iterator[Ste
         yield Step(backup, LEFT, "not put back, as more than our hooks would change")
 
 
-# The ledger
-
-
-def ledger(project: Project) -> Step:
-    """Return the step that begins a project's ledger; an existing one is left."""
-    path = project.ledger / "events.jsonl"
-    if open_log(project).exists():
-        return Step(path, LEFT, "the ledger goes on")
-    is_import = project.playbook.exists() and not examine(Opened(project), PLAYBOOK.start()).unreadable
-    return Step(path, "created", f"from {project.playbook}" if is_import else "with an empty playbook")
+# What git ignores
 
 
 def exclusions(project: Project, *, remove: bool = False) -> tuple[Step, ...]:
@@ -318,9 +305,3 @@ def exclusions(project: Project, *, remove: bool = False) -> tuple[Step, ...]:
     after = git.without_patterns(before or b"", patterns)
     is_same = after == (before or b"")
     return () if is_same else (Step(path, "changed", "the lines of Tallybook are removed", before, after),)
-
-
-def begin(project: Project) -> tuple[str, ...]:
-    """Begin a project's ledger, from its ``playbook.json`` if it has one; return problems, a line each."""
-    report = write(project, [], begin=True)
-    return tuple(map(str, filter(None, (*report.problems, report.unrendered))))

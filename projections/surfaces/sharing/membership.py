@@ -9,11 +9,13 @@ from __future__ import annotations
 from contextlib import suppress
 import hashlib
 from importlib import import_module
+from importlib.util import find_spec
 import json
 import os
 from pathlib import Path
 import re
 import shlex
+import sys
 from typing import Any, Final
 
 import attrs
@@ -232,6 +234,20 @@ LIBRARIES: Final = {"postgres": "psycopg[binary]", "objects": "obstore"}
 """Name of an engine → the package that installs its client library."""
 
 
+def install_command(package: str) -> str:
+    """Return the command line that adds a package where this Tallybook is installed.
+
+    It names the package itself: ``tallybook[EXTRA]`` can be resolved only where Tallybook came from an index.
+    """
+    prefix = Path(sys.prefix)
+    if (prefix / "pipx_metadata.json").is_file():
+        return shlex.join(["pipx", "inject", prefix.name, package])
+    # As in an environment of uv, or of a tool that it installed.
+    if find_spec("pip") is None:
+        return shlex.join(["uv", "pip", "install", "--python", sys.executable, package])
+    return shlex.join([sys.executable, "-m", "pip", "install", package])
+
+
 def open_engine(part: Membership, ledger: Path, *, limit_s: float = LIMIT_S) -> Engine:
     """Return the engine of a book for a ledger, with a limit for each of its answers; nothing is asked of it yet.
 
@@ -244,8 +260,6 @@ def open_engine(part: Membership, ledger: Path, *, limit_s: float = LIMIT_S) -> 
     try:
         store = open_store(part, ledger, min(max(limit_s, _LEAST_LIMIT_S), LIMIT_S))
     except ImportError as error:
-        from tallybook.projections.surfaces.install.hook_entries import install_command
-
         package = LIBRARIES[part.engine]
         raise MissingLibraryError(part.engine, package, f"run: {install_command(package)}") from error
     return Engine(store, read_only=part.read_only)
