@@ -19,21 +19,21 @@ if _TESTS not in sys.path:
     sys.path.insert(0, _TESTS)
 
 from helpers.lift_worlds import (  # noqa: E402 - the path comes first
-    changing,
+    avoid_failures,
+    change_odds,
+    end_late,
+    fill_places,
     first_claim,
     judge,
-    lasting,
-    late,
     ledger_claims,
+    let_effects_last,
+    lose_outcomes,
     many,
-    opposed,
-    placed,
     plain,
-    resumed,
+    raise_mean,
+    resume_lineages,
     t_test_claims,
-    trending,
     twins,
-    working,
 )
 from tallybook.projections.history.lift_verdict import Trial, budget, judge_entries  # noqa: E402 - as above
 
@@ -86,7 +86,7 @@ def claiming(world: World, count: int) -> float:
 
 def clean_sessions(missing: float, count: int) -> float:
     """Return the median number of sessions until a claim by `clean` where the playbook avoids half of the failures."""
-    found = (first_claim({"": working(rng, FARTHEST, 0.2, 0.5, missing)}, SHARE) for rng in chances(count))
+    found = (first_claim({"": avoid_failures(rng, FARTHEST, 0.2, 0.5, missing)}, SHARE) for rng in chances(count))
     return median(number or FARTHEST for number in found)
 
 
@@ -99,32 +99,34 @@ def null_rows(count: int) -> Iterator[tuple[str, float, str]]:
     """Yield what each world without effect is, its share of false claims, and the share without what prevents them."""
     worlds: dict[str, World] = {
         "the mean wanders around 70": partial(plain, count=500, p=0.2),
-        "the mean rises from 50 to 90": partial(trending, count=500, p=0.2),
-        "p falls from 0.5 to 0.1 as the mean jumps from 60 to 80": partial(changing, count=500),
+        "the mean rises from 50 to 90": partial(raise_mean, count=500, p=0.2),
+        "p falls from 0.5 to 0.1 as the mean jumps from 60 to 80": partial(change_odds, count=500),
         "what sessions with it wrote stays, and adds up to 10 points": partial(
-            lasting, count=500, p=0.2, direct=0, carried=10
+            let_effects_last, count=500, p=0.2, direct=0, carried=10
         ),
     }
     for text, world in worlds.items():
         tested = sum(t_test_claims(world(rng)) for rng in chances(count)) / count
         yield text, claiming(world, count), f"{tested:.1%} by a t-test"
     for share in (0.05, 0.1, 0.2):
-        world = partial(opposed, count=500, p=0.2, share=share)
+        world = partial(lose_outcomes, count=500, p=0.2, share=share)
         text = f"sessions with it lose their {share:.0%} worst outcomes, those without it as many of their best"
         blind = claiming(drop_missing(world), count)
         yield text, claiming(world, count), f"{blind:.1%} where a missing outcome does not count"
-    drawn, ended = (claiming(partial(late, count=500, p=0.2, lag=20, by_ends=each), count) for each in (False, True))
+    drawn, ended = (
+        claiming(partial(end_late, count=500, p=0.2, lag=20, by_ends=each), count) for each in (False, True)
+    )
     text = "the mean rises from 50 to 90, and sessions with it end 20 sessions later"
     yield text, drawn, f"{ended:.1%} in the order of the ends"
-    once, singly = (claiming(partial(resumed, count=200, p=0.2, singly=each), count) for each in (False, True))
+    once, singly = (claiming(partial(resume_lineages, count=200, p=0.2, singly=each), count) for each in (False, True))
     yield "lineages of five similar sessions, a lineage counted once", once, f"{singly:.1%} with each session counted"
-    empty, filled = (claiming(partial(placed, count=300, p=0.2, refilled=each), count) for each in (False, True))
+    empty, filled = (claiming(partial(fill_places, count=300, p=0.2, refilled=each), count) for each in (False, True))
     yield "the place of a held entry stays empty", empty, f"{filled:.1%} where an entry that adds 15 points fills it"
 
 
 def effect_rows(count: int) -> Iterator[tuple[str, str]]:
     """Yield a row for each world in which something has an effect: what it is, and what is found."""
-    carried = [judge([*lasting(rng, 400, 0.2, 5, 5)], SHARE).estimate or 0.0 for rng in chances(count)]
+    carried = [judge([*let_effects_last(rng, 400, 0.2, 5, 5)], SHARE).estimate or 0.0 for rng in chances(count)]
     yield (
         "half of 10 points acts at once, and half stays in what was written",
         f"the median estimate is {median(carried):.1f}",

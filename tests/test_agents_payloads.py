@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
-from helpers.agent_payloads import at, kinds, observe, place_transcripts, recorded_payloads, shape_of
+from helpers.agent_payloads import fill_paths, kinds, load_payloads, observe, place_transcripts, shape_of
 from helpers.events import HUMAN, give
 from helpers.hook_calls import call, call_hook, events, here, set_to
 from helpers.reference_model import JSON
@@ -146,7 +146,7 @@ def test_an_agent_that_may_end_without_a_hook_awaits_reflection_at_each_stop(her
 ROWS = {
     f"{agent} {number} {row['event'] or ' '.join(row['payload'])}": row
     for agent in table.AGENTS
-    for number, row in enumerate(recorded_payloads(agent), 1)
+    for number, row in enumerate(load_payloads(agent), 1)
 }
 
 
@@ -159,7 +159,7 @@ def test_a_recorded_payload_comes_to_what_its_agent_means(here: Project, row: di
     assert bool(outcome["answer"]) == ("playbook.injected" in outcome["recorded"])
 
 
-ROWS_BY_AGENT = {agent: recorded_payloads(agent) for agent in table.AGENTS}
+ROWS_BY_AGENT = {agent: load_payloads(agent) for agent in table.AGENTS}
 FIELDS = sorted({field for rows in ROWS_BY_AGENT.values() for row in rows for field in row["payload"]})
 ODD: list[Any] = [
     "\ud800 [kpt_001]",
@@ -227,9 +227,9 @@ def test_a_bad_payload_ends_with_0_and_loses_and_invents_nothing(here: Project, 
     )
     @given(drawn=bad_payloads(agent))
     def try_one(drawn: BadPayload) -> None:
-        environment = {name: at(value, here.root) for name, value in drawn.row["environment"].items()}
+        environment = {name: fill_paths(value, here.root) for name, value in drawn.row["environment"].items()}
         before, entries = kinds(here), here.playbook.read_bytes()
-        data = at(drawn.data.decode("utf-8", "surrogateescape"), here.root).encode("utf-8", "surrogateescape")
+        data = fill_paths(drawn.data.decode("utf-8", "surrogateescape"), here.root).encode("utf-8", "surrogateescape")
         done = call_hook(data, environment)
         after = kinds(here)
         assert 0 == done.returncode

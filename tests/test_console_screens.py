@@ -19,7 +19,7 @@ from rich.console import Console
 from helpers.commands import ROOT, Run
 from helpers.events import HUMAN
 from helpers.git_repositories import git
-from helpers.screens import AT, BRIEF, KEPT, NOTE, PRUNED, RELATIVE, WIDTHS, shown
+from helpers.screens import AT, BRIEF, KEPT, NOTE, PRUNED, RELATIVE, WIDTHS, render_screen
 from helpers.shared_clones import Machine, make_clones
 from helpers.transcripts import Script
 from tallybook.ledger import clock
@@ -65,14 +65,14 @@ screens = pytest.mark.parametrize("screen", SCREENS.values(), ids=SCREENS)
 @pytest.mark.parametrize("name", ["playbook", "story", "changes", "graveyard", "answer"])
 def test_no_line_is_wider_than_the_terminal(name: str, width: int) -> None:
     """Tables and stories wrap, even at 40 columns."""
-    assert max(map(cell_len, shown(SCREENS[name], width).splitlines())) <= width
+    assert max(map(cell_len, render_screen(SCREENS[name], width).splitlines())) <= width
 
 
 @WIDTHS
 @screens
 def test_a_terminal_without_utf_8_gets_ascii(screen: Callable[[Console], None], width: int) -> None:
     """Boxes, bars and texts use the characters of the encoding, and nothing fails."""
-    text = shown(screen, width, "ascii")
+    text = render_screen(screen, width, "ascii")
     assert text.isascii()
     assert text.strip()
 
@@ -95,8 +95,8 @@ def test_a_terminal_without_utf_8_gets_ascii(screen: Callable[[Console], None], 
 def test_a_text_is_shown_literally(text: str, expected: str, width: int) -> None:
     """Markup, emoji names, control characters and reversed text are shown, never interpreted."""
     point = {"name": "kpt_001", "text": text, "helpful": 0, "harmful": 0}
-    assert expected in shown(lambda console: terminal.print_playbook(console, [point], None), width)
-    assert expected in shown(lambda console: story_text.print_story(console, KEPT | {"text": text}), width)
+    assert expected in render_screen(lambda console: terminal.print_playbook(console, [point], None), width)
+    assert expected in render_screen(lambda console: story_text.print_story(console, KEPT | {"text": text}), width)
 
 
 @pytest.fixture

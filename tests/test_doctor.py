@@ -15,7 +15,7 @@ from helpers.agent_settings import CLAUDE
 from helpers.commands import ROOT, run, run_unprivileged
 from helpers.doctor import examine, file_states, levels, lines_of
 from helpers.events import HUMAN
-from helpers.ledger_files import held
+from helpers.ledger_files import hold_ledger_lock
 from tallybook.ledger.errors import OutcomeUnknownError
 from tallybook.ledger.storage import disk, redaction
 from tallybook.projections.surfaces.cli.doctor import (
@@ -124,7 +124,7 @@ def _fail_a_flush(here: Project) -> None:
 
 
 def _leave_a_payload(here: Project) -> None:
-    with held(here):
+    with hold_ledger_lock(here):
         commands.rate(here, "kpt_001", "helpful", HUMAN)
 
 

@@ -22,7 +22,7 @@ from helpers.commands import CommandResult, assert_refused
 from helpers.commands import run as real_run
 from helpers.events import HUMAN
 from helpers.git_repositories import counts, git, make_repository, save, switch
-from helpers.hook_calls import HOOK, START, call, told
+from helpers.hook_calls import HOOK, START, call, read_context
 from tallybook.ledger import damage
 from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, EXIT_NOT_WRITTEN
 from tallybook.ledger.verification import verify
@@ -300,7 +300,7 @@ def test_a_hole_in_a_small_file_costs_no_memory(here: Project, planted: list[str
     payload = json.dumps({"session_id": "s9", **START}).encode()
     hook = subprocess.run(HOOK, input=payload, capture_output=True, check=False, preexec_fn=limit_memory)
     assert (0, b"") == (hook.returncode, hook.stderr)
-    assert "one" in told(hook.stdout.decode())
+    assert "one" in read_context(hook.stdout.decode())
     for words in (["show"], ["verify"], ["doctor"], ["rate", "kpt_001", "helpful"]):
         answer = real_run(here, *words, before=limit_memory)
         assert answer.code in {0, 1, 4}, (words, answer)

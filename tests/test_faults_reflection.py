@@ -14,8 +14,8 @@ from faults.at_calls import kills, some
 from faults.scenes import CHANGING, Scene, Staged, cited, here, why_not
 from helpers.events import give
 from helpers.hook_calls import events
-from helpers.ledger_files import held
-from helpers.transcripts import Script, ScriptedClient, answer, asked_for, kept, run, said
+from helpers.ledger_files import hold_ledger_lock
+from helpers.transcripts import Script, ScriptedClient, answer, asked_for, find_transcripts, run, say
 from tallybook.ledger import clock
 from tallybook.ledger.codec import decode
 from tallybook.ledger.events import (
@@ -76,10 +76,10 @@ def test_a_reflection_that_is_killed_at_any_call_lands_once(
 
 def test_a_worker_that_dies_while_a_model_thinks_is_followed_by_another(project: Path, client: ScriptedClient) -> None:
     """What it had begun is known to have been broken off, is asked again, and counts once."""
-    script = Script(kept(project) / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says.")
+    script = Script(find_transcripts(project) / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says.")
     place = asked_for(project, script)
     commands.add(place, "Name things well", {"rater": "human"})
-    client.plans(said(TEXT) | {"dies": True}, TEXT)
+    client.plans(say(TEXT) | {"dies": True}, TEXT)
     assert -signal.SIGKILL == run(["reflect", "--rater", "claude"]).returncode
     assert dict.fromkeys(ONCE, 0) == counted(place)
     assert 0 == run(["reflect", "--rater", "claude"]).returncode
@@ -92,7 +92,7 @@ def test_what_keeps_failing_is_tried_less_and_less(
     project: Path, client: ScriptedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker of a hook waits twice as long after each failure, and gives up after some; a person need not wait."""
-    place = asked_for(project, Script(kept(project) / "s1.jsonl").user("Fix it"))
+    place = asked_for(project, Script(find_transcripts(project) / "s1.jsonl").user("Fix it"))
     client.plans("no", "no", "no", "no", "no", "no", "no", TEXT)
     now = clock.utc_now().unix_us
     monkeypatch.setattr(clock, "utc_now", lambda: clock.moment(now))
@@ -117,7 +117,7 @@ def test_what_keeps_failing_is_tried_less_and_less(
 
 def test_only_one_reflects_at_a_time(project: Path, client: ScriptedClient) -> None:
     """Another one that finds it at work leaves it alone, and says so to a person."""
-    place = asked_for(project, Script(kept(project) / "s1.jsonl").user("Fix it"))
+    place = asked_for(project, Script(find_transcripts(project) / "s1.jsonl").user("Fix it"))
     client.plans(TEXT)
     with disk.hold_lock(place.ledger / worker.LOCK, 0):
         done = run(["reflect", "--rater", "claude"])
@@ -129,7 +129,9 @@ def test_a_ledger_that_is_held_loses_no_answer(
     project: Path, client: ScriptedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a model said waits in the spool with the stretch that it was read from, and nobody is asked twice."""
-    place = asked_for(project, Script(kept(project) / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says."))
+    place = asked_for(
+        project, Script(find_transcripts(project) / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says.")
+    )
     commands.add(place, "Name things well", {"rater": "human"})
     client.plans(TEXT)
     judge = raters.ask_rater
@@ -137,7 +139,7 @@ def test_a_ledger_that_is_held_loses_no_answer(
 
     def hold(*asked: Any) -> Any:
         answered = judge(*asked)
-        locks.append(held(place))
+        locks.append(hold_ledger_lock(place))
         locks[0].__enter__()
         return answered
 
@@ -151,7 +153,7 @@ def test_a_ledger_that_is_held_loses_no_answer(
 
 def test_another_rater_need_not_wait_for_what_one_failed_at(project: Path, client: ScriptedClient) -> None:
     """Whoever chose another has changed what it failed for: the transcript is read although the client is not there."""
-    place = asked_for(project, Script(kept(project) / "s1.jsonl").agent("As [kpt_001] says."))
+    place = asked_for(project, Script(find_transcripts(project) / "s1.jsonl").agent("As [kpt_001] says."))
     client.plans("no")
     assert worker.DONE == worker.work(place, worker.Plan(Settings(rater="claude"), patient=True))
     assert worker.DONE == worker.work(place, worker.Plan(Settings(rater="claude"), patient=True))
@@ -162,7 +164,7 @@ def test_another_rater_need_not_wait_for_what_one_failed_at(project: Path, clien
 
 def test_what_hooks_noted_of_old_sessions_is_removed(project: Path) -> None:
     """Their marks go after 30 days, where nothing is owed; later ones stay."""
-    place = asked_for(project, Script(kept(project) / "s1.jsonl").user("Hello"))
+    place = asked_for(project, Script(find_transcripts(project) / "s1.jsonl").user("Hello"))
     marks = place.ledger / MARKS
     marks.mkdir(exist_ok=True)
     for name, days in (("told-old", 31), ("told-new", 29)):
@@ -183,7 +185,7 @@ HELPFUL = answer(kpt_001="helpful")
 @pytest.fixture
 def script(project: Path) -> Script:
     """Return a transcript with nothing in it."""
-    return Script(kept(project) / "s1.jsonl")
+    return Script(find_transcripts(project) / "s1.jsonl")
 
 
 def age(*paths: Path, seconds: int = 3_600) -> None:
@@ -218,14 +220,14 @@ def test_half_a_character_is_no_obstacle(project: Path, script: Script, client: 
 @pytest.mark.parametrize(
     "step",
     [
-        said(
+        say(
             json.dumps(
                 {"new_key_points": [], "evaluations": [{"name": "kpt_001", "rating": "helpful", "quote": "\ud83d"}]}
             )
         ),
-        said(json.dumps({"new_key_points": ["half \ud83d"], "evaluations": []})),
-        said(HELPFUL, usage={"input_tokens": 2**60, "output_tokens": -5}),
-        said(HELPFUL, modelUsage={"m\ud83d": {}}),
+        say(json.dumps({"new_key_points": ["half \ud83d"], "evaluations": []})),
+        say(HELPFUL, usage={"input_tokens": 2**60, "output_tokens": -5}),
+        say(HELPFUL, modelUsage={"m\ud83d": {}}),
         {"stdout": "\\ud83d sk-ant-api03-" + "A1b2" * 60, "code": 1},
     ],
     ids=["quote", "point", "usage", "model", "error"],

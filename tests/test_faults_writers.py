@@ -22,7 +22,7 @@ from faults import writers
 from faults.scenes import here, three_entries
 from helpers.commands import ROOT, lay_out, replay_bytes
 from helpers.events import HUMAN, list_events
-from helpers.hook_calls import START, events, told
+from helpers.hook_calls import START, events, read_context
 from helpers.ledger_files import caches_of
 from helpers.ledger_logs import Clock, append, lines, names
 from tallybook.ledger import clock
@@ -496,7 +496,7 @@ def test_a_hook_at_a_long_ledger_without_caches_gives_the_playbook(
     monkeypatch.setenv("PYTHONPATH", str(installed_in))
     log_bytes = (long_project.ledger / "events.jsonl").stat().st_size
     started = call(START, "s1")
-    assert "\n[kpt_" in told(started.answer)
+    assert "\n[kpt_" in read_context(started.answer)
     assert [] == [name for name in READING if name in started.modules]
     assert log_bytes <= started.read_bytes < 1.5 * log_bytes
     assert 1 == len(events(long_project, PlaybookInjected))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.events import HUMAN
-from helpers.long_ledgers import CLOSED, LEARNED, NAMES, STORY, STRETCHES, grow, opened, project_of
+from helpers.long_ledgers import CLOSED, LEARNED, NAMES, STORY, STRETCHES, grow, open_long_ledger, project_of
 from helpers.memory_log import MemoryLog
 from helpers.sweep import slice_of
 from tallybook.ledger import clock
@@ -40,7 +40,7 @@ from tallybook.projections.surfaces.writing import commands
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[JsonlLog]:
     """Return a ledger of three entries, a minute a batch."""
-    made = opened(tmp_path / "project")
+    made = open_long_ledger(tmp_path / "project")
     grow(made, STORY)
     yield made
     made.close()
@@ -78,7 +78,7 @@ SESSIONS = ("", "s", "s1", "s1+", "s10", 's"', "a session", 'a "session"', "none
 def test_a_moment_is_that_of_the_whole_history(tmp_path: Path, hours: list[int]) -> None:
     """It holds by time, even if the clock runs back and forth, and by session id or prefix."""
     clocks = (clock.moment(1_700_000_000_000_000 + 3_600_000_000 * hour) for hour in accumulate(hours))
-    log = opened(Path(tempfile.mkdtemp(dir=tmp_path)))
+    log = open_long_ledger(Path(tempfile.mkdtemp(dir=tmp_path)))
     log.now = lambda: next(clocks, clock.moment(1_700_000_000_000_000))
     for index in range(len(hours)):
         with log.transaction() as tx:
@@ -106,7 +106,7 @@ def test_a_condition_changes_where_the_whole_history_changes_it(
     tmp_path: Path, stretches: list[list[Any]], begin: int
 ) -> None:
     """It holds for the first and the last time, from any moment on, with the values of that moment."""
-    log = opened(Path(tempfile.mkdtemp(dir=tmp_path)))
+    log = open_long_ledger(Path(tempfile.mkdtemp(dir=tmp_path)))
     grow(log, [LEARNED, *stretches])
     begin = min(begin, log.head().seq)
     for text in CONDITIONS:
@@ -220,7 +220,7 @@ def check(story_log: JsonlLog) -> None:
 @given(stretches=STRETCHES)
 def test_a_story_is_that_of_the_whole_history(tmp_path: Path, stretches: list[list[Any]]) -> None:
     """A story as of any moment holds undone, merged and redacted entries as a fold of the whole history does."""
-    story_log = opened(Path(tempfile.mkdtemp(dir=tmp_path)))
+    story_log = open_long_ledger(Path(tempfile.mkdtemp(dir=tmp_path)))
     grow(story_log, [LEARNED, *stretches])
     check(story_log)
     story_log.close()

@@ -16,7 +16,7 @@ import pytest
 from helpers.commands import Run
 from helpers.events import HUMAN
 from helpers.ledger_files import caches_of, make_caches
-from helpers.long_ledgers import CLOSED, LONG, ODD, STORY, grow, make_long, opened, project_of
+from helpers.long_ledgers import CLOSED, LONG, ODD, STORY, grow, make_long, open_long_ledger, project_of
 from helpers.score_histories import metrics
 from helpers.view_histories import plain
 from tallybook.ledger.codec import decode
@@ -90,7 +90,7 @@ LATER: list[list[Any]] = [
 def short_log(project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[JsonlLog]:
     """Return a short ledger of which checkpoints are stored."""
     make_long(monkeypatch)
-    made = opened(project / "inner")
+    made = open_long_ledger(project / "inner")
     monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(project_of(made).root))
     grow(made, HISTORY)
     yield made
@@ -157,7 +157,7 @@ def _roll_back(path: Path, log: JsonlLog) -> None:
 
 
 def _take_another_ledger(path: Path, log: JsonlLog) -> None:
-    other = opened(project_of(log).root / "other")
+    other = open_long_ledger(project_of(log).root / "other")
     grow(other, [*STORY, *STORY, *STORY])
     for form in FORMS:
         reading.fold_view(form, other)

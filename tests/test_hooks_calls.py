@@ -15,10 +15,10 @@ import attrs
 import pytest
 
 from helpers.commands import lay_out
-from helpers.events import HUMAN, give, injected, list_events
-from helpers.hook_calls import HOOK, START, call, call_apart, events, here, set_to, told
-from helpers.ledger_files import held, spooled
-from helpers.transcripts import Script, ask_again, kept
+from helpers.events import HUMAN, give, list_events, make_injection
+from helpers.hook_calls import HOOK, START, call, call_apart, events, here, read_context, set_to
+from helpers.ledger_files import hold_ledger_lock, list_spooled
+from helpers.transcripts import Script, ask_again, find_transcripts
 import tallybook
 from tallybook.ledger import clock
 from tallybook.ledger.events import EVENT_TYPES, FREE, PlaybookInjected, PointCited, ReflectionRequested
@@ -66,13 +66,13 @@ def test_a_doubled_installation_tells_once(here: Project, *, marked: bool) -> No
 
 def test_a_held_ledger_delays_no_session(here: Project) -> None:
     """While another process holds the lock, events wait in the spool; the next command appends them once."""
-    with held(here):
-        assert "Use type hints" in told(call(START))
+    with hold_ledger_lock(here):
+        assert "Use type hints" in read_context(call(START))
         say("As [kpt_002] says.")
-    assert 2 == len(spooled(here))
+    assert 2 == len(list_spooled(here))
     commands.rate(here, "kpt_001", "helpful", HUMAN)
-    assert [] == spooled(here)
-    assert [injected(("kpt_001", "kpt_002"), 0)] == events(here, PlaybookInjected)
+    assert [] == list_spooled(here)
+    assert [make_injection(("kpt_001", "kpt_002"), 0)] == events(here, PlaybookInjected)
     assert [PointCited("kpt_002", "message")] == events(here, PointCited)
     assert "" == call(START)
 
@@ -111,7 +111,7 @@ def test_no_payload_breaks_the_hook(here: Project, payload: bytes) -> None:
 def test_a_hostile_entry_is_injected_as_data(here: Project, text: str) -> None:
     """Each entry is one line that begins with its own name, whatever its text, within the budget."""
     commands.add(here, text, HUMAN)
-    lines = told(call(START)).splitlines()
+    lines = read_context(call(START)).splitlines()
     mine = [line for line in lines if line.startswith("[kpt_")]
     assert ["[kpt_001]", "[kpt_002]", "[kpt_003]"] == [line.partition(" ")[0] for line in mine]
     assert all(line.isprintable() for line in mine)
@@ -169,15 +169,15 @@ def test_events_of_the_hook_path_match_their_classes(kind: str) -> None:
 def test_two_compactions_in_one_turn_are_told_each(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two deliveries are one compaction only if they have the same prompt's id and come within 10 s of each other."""
     compacted = {**START, "source": "compact", "prompt_id": "p1"}
-    assert "Use type hints" in told(call(compacted))
+    assert "Use type hints" in read_context(call(compacted))
     assert "" == call(compacted)
-    assert "Use type hints" in told(call({**compacted, "prompt_id": "p2"}))
-    assert "Use type hints" in told(call(compacted, "s2"))
+    assert "Use type hints" in read_context(call({**compacted, "prompt_id": "p2"}))
+    assert "Use type hints" in read_context(call(compacted, "s2"))
     assert 3 == len(events(here, PlaybookInjected))
     payload = handler.read_payload({"session_id": "s1", "cwd": str(here.root), **compacted})
     now_us = clock.utc_now().unix_us
     monkeypatch.setattr(clock, "utc_now", lambda: clock.moment(now_us + 11 * clock.MICROSECONDS))
-    assert "Use type hints" in told(handler.handle(payload))
+    assert "Use type hints" in read_context(handler.handle(payload))
     assert "" == handler.handle(payload)
     assert 4 == len(events(here, PlaybookInjected))
 
@@ -194,12 +194,12 @@ def test_a_compaction_is_told_once_while_the_ledger_is_held(here: Project, *, fi
     """The second delivery is recognised, wherever the first was recorded; another prompt's compaction is told."""
     compacted = {**START, "source": "compact", "prompt_id": "p1"}
     first = call(compacted) if first_is_recorded else ""
-    with held(here):
+    with hold_ledger_lock(here):
         first = first or call(compacted)
-        assert "Use type hints" in told(first)
+        assert "Use type hints" in read_context(first)
         assert "" == call(compacted)
-        assert "Use type hints" in told(call({**compacted, "prompt_id": "p2"}))
-    assert (1 if first_is_recorded else 2) == len(spooled(here))
+        assert "Use type hints" in read_context(call({**compacted, "prompt_id": "p2"}))
+    assert (1 if first_is_recorded else 2) == len(list_spooled(here))
 
 
 NAMES = ("kpt_001", "kpt_002", "my_001", "Pat-001", "a, b", "two words", "back\\slash")
@@ -282,11 +282,11 @@ def test_a_citation_that_nothing_can_hold_is_said_and_recorded_later(project: Pa
     """Where neither the ledger nor its spool takes it, standard error says so, and the transcript brings it later."""
     place = Project(project)
     commands.add(place, "Use type hints", HUMAN)
-    script = Script(kept(project) / "s1.jsonl").user("Fix it").agent("As [kpt_001] says.")
+    script = Script(find_transcripts(project) / "s1.jsonl").user("Fix it").agent("As [kpt_001] says.")
     give(place, "s1", "kpt_001")
     (place.ledger / "spool").write_text("in the way of a folder", encoding="utf-8")
     stop = {"hook_event_name": "Stop", "session_id": "s1", "last_assistant_message": "As [kpt_001] says."}
-    with held(place):
+    with hold_ledger_lock(place):
         done = subprocess.run(HOOK, input=json.dumps(stop).encode(), capture_output=True, timeout=60, check=False)
     assert (0, b"", 1) == (done.returncode, done.stdout, len(done.stderr.splitlines()))
     assert done.stderr.startswith(b"tallybook: ")
@@ -321,7 +321,7 @@ def by_task(project: Path) -> Project:
 
 def ask(text: str, session: str = "s1") -> str:
     """Send a prompt, and return the context that the model is given."""
-    return told(call({"hook_event_name": "UserPromptSubmit", "prompt": text}, session))
+    return read_context(call({"hook_event_name": "UserPromptSubmit", "prompt": text}, session))
 
 
 def names(context: str) -> list[str]:
@@ -334,12 +334,12 @@ def test_a_doubled_installation_gives_an_entry_once(by_task: Project, identity: 
     """Of hooks that get the same prompt at once, one answers, also while the ledger is held (rule 22)."""
     with ThreadPoolExecutor(4) as pool:
         prompt = {"hook_event_name": "UserPromptSubmit", "prompt": "commit", **identity}
-        answers = list(pool.map(lambda _: told(call_apart(prompt)), range(4)))
+        answers = list(pool.map(lambda _: read_context(call_apart(prompt)), range(4)))
     assert [["kpt_003", "kpt_001", "kpt_002"]] == [names(answer) for answer in answers if answer]
-    with held(by_task):
+    with hold_ledger_lock(by_task):
         assert ["kpt_004"] == names(ask("units"))
         assert "" == ask("units")
-    assert 1 == len(spooled(by_task))
+    assert 1 == len(list_spooled(by_task))
 
 
 def test_a_session_is_given_no_more_than_the_budget(by_task: Project) -> None:
@@ -405,7 +405,7 @@ def answered(root: Path) -> str:
     """Return what a session is given at its start; the hook complains of nothing."""
     done = start(root)
     assert "" == done.stderr
-    return told(done.stdout)
+    return read_context(done.stdout)
 
 
 def test_an_upgrade_counts_at_once(installed_here: Project, installed: Path) -> None:
@@ -428,7 +428,7 @@ def test_a_folder_that_the_agent_works_in_is_no_place_for_modules(
         (planted / f"{name}.py").write_text("print('planted')")
     monkeypatch.setenv("PYTHONPATH", str(planted))
     done = start(installed, folder=planted)
-    assert ("", False, True) == (done.stderr, "planted" in done.stdout, "Use type hints" in told(done.stdout))
+    assert ("", False, True) == (done.stderr, "planted" in done.stdout, "Use type hints" in read_context(done.stdout))
     assert installed_here.ledger.exists()
 
 

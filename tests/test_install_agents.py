@@ -27,9 +27,9 @@ from helpers.agent_settings import (
     claude,
     contents,
     lines_of,
+    make_foreign_settings,
     on_path,
     settings_of,
-    theirs,
 )
 from helpers.commands import MAIN, CommandResult, installed
 from helpers.git_repositories import git
@@ -94,11 +94,11 @@ def test_uninstall_without_a_name_passes_over_files_that_were_never_ours(
 LAYOUTS: dict[str, Callable[[Installation], bytes | None]] = {
     "no file": lambda _: None,
     "empty": lambda _: b"{}",
-    "another's hooks": lambda files: theirs(files).encode(),
-    "tabs": lambda files: theirs(files, indent="\t").encode() + b"\n",
-    "CRLF": lambda files: theirs(files, indent=4).replace("\n", "\r\n").encode(),
-    "a byte order mark": lambda files: b"\xef\xbb\xbf" + theirs(files, indent=2).encode(),
-    "other characters": lambda files: b'{"caf\xc3\xa9": "\\u00e9", ' + theirs(files)[1:].encode(),
+    "another's hooks": lambda files: make_foreign_settings(files).encode(),
+    "tabs": lambda files: make_foreign_settings(files, indent="\t").encode() + b"\n",
+    "CRLF": lambda files: make_foreign_settings(files, indent=4).replace("\n", "\r\n").encode(),
+    "a byte order mark": lambda files: b"\xef\xbb\xbf" + make_foreign_settings(files, indent=2).encode(),
+    "other characters": lambda files: b'{"caf\xc3\xa9": "\\u00e9", ' + make_foreign_settings(files)[1:].encode(),
 }
 
 
@@ -217,7 +217,7 @@ def test_settings_may_be_a_link_into_the_home(project: Path, run: Callable[..., 
     path, target = settings_of(files, project), Path.home() / "dotfiles" / "hooks.json"
     for folder in (path.parent, target.parent):
         folder.mkdir(parents=True, exist_ok=True)
-    data = theirs(files, indent=1)
+    data = make_foreign_settings(files, indent=1)
     target.write_text(data)
     path.symlink_to(target)
     before = contents(project)

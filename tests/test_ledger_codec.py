@@ -9,7 +9,7 @@ import attrs
 from hypothesis import given
 import pytest
 
-from helpers.ledger_codec import CONTINUATION, WRONG, damage_in_the_second, decoded, line_of, sample, sections
+from helpers.ledger_codec import CONTINUATION, WRONG, damage_in_the_second, decode_lines, line_of, sample, sections
 from helpers.ledger_lines import EVENTS, batches_of, read
 from tallybook.ledger import codec
 from tallybook.ledger.codec import FREE_FIELDS, REFUSALS, UPCASTS, decode, decode_fast, encode
@@ -167,7 +167,7 @@ def test_an_unknown_kind_or_version_is_kept(kind: str, version: int, body: Any) 
     what = f'"kind":"{kind}","v":{version},"body":{json.dumps(body, separators=(",", ":"))}'
     known = line_of("point.removed", {"name": "kpt_001"})
     for free, texts in ((None, None), ('{"salt":"5a17","why":"because"}', '{"why":"because"}'), ("null", None)):
-        events = decoded(known, (what, free), known)
+        events = decode_lines(known, (what, free), known)
         assert [type(event).__name__ for event in events] == ["PointRemoved", "UnknownEvent", "PointRemoved"]
         assert UnknownEvent(kind, version, json.dumps(body, separators=(",", ":")), texts) == events[1]
 
@@ -176,7 +176,7 @@ def test_an_unknown_kind_or_version_is_kept(kind: str, version: int, body: Any) 
 def test_a_continuation_without_a_beginning_is_damage(text: str | None) -> None:
     """A batch does not begin with a continuation, not even a redacted one."""
     with pytest.raises(DamagedLedgerError, match="seq 1"):
-        decoded((CONTINUATION, text))
+        decode_lines((CONTINUATION, text))
 
 
 def lift(monkeypatch: pytest.MonkeyPatch, kind: str, version: int, **lifts: Any) -> None:
@@ -197,7 +197,7 @@ def test_old_versions_are_upcast_one_by_one(monkeypatch: pytest.MonkeyPatch) -> 
         from_2=lambda old: {"name": old["point"], "rating": old["rating"]},
     )
     lines = [({"n": "a"}, 1), ({"point": "b", "rating": "harmful"}, 2), ({"name": "c", "rating": "x"}, 3), ({}, 4)]
-    events = decoded(*(line_of("point.rated", body, version=version) for body, version in lines))
+    events = decode_lines(*(line_of("point.rated", body, version=version) for body, version in lines))
     known = [PointRated("a", "helpful"), PointRated("b", "harmful"), PointRated("c", "x")]
     assert [*known, UnknownEvent("point.rated", 4, "{}")] == list(events)
     assert 3 == encode(PointRated("a", "helpful")).v

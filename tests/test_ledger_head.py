@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.ledger_files import Flushes, Killed, append_failing, die, fail, head_of
-from helpers.ledger_logs import BEGIN_US, BY, append, lines, names, rated
+from helpers.ledger_logs import BEGIN_US, BY, append, lines, make_ratings, names
 from tallybook.ledger import damage, scan
 from tallybook.ledger.clock import moment
 from tallybook.ledger.damage import ByteRange
@@ -306,7 +306,7 @@ def batch_at(mark: Position, *some: str) -> RawBatch:
     """Return a batch that fits after a position, always of the same bytes."""
     ids = iter(range(100))
     stamp = Stamp(mark, moment(BEGIN_US).at, BY, lambda: f"00000000-0000-7000-8000-{next(ids):012d}", lambda: "0" * 16)
-    return frame(rated(*some), stamp)
+    return frame(make_ratings(*some), stamp)
 
 
 def acknowledged_log(folder: Path, *some: str) -> JsonlLog:

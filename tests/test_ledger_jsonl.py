@@ -18,8 +18,8 @@ import pytest
 
 from helpers.commands import ROOT, Run
 from helpers.hook_calls import call
-from helpers.ledger_files import Flushes, fail, refuse, spooled
-from helpers.ledger_logs import BY, Clock, append, lines, names, rated
+from helpers.ledger_files import Flushes, fail, list_spooled, refuse
+from helpers.ledger_logs import BY, Clock, append, lines, make_ratings, names
 from tallybook.ledger import line, search
 from tallybook.ledger import log as files
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, OutcomeUnknownError
@@ -65,8 +65,8 @@ def full_after(room: int) -> Callable[[int, bytes], int]:
 def append_two(log: JsonlLog) -> None:
     """Append two batches in one transaction."""
     with log.transaction() as tx:
-        tx.append(rated("a"), BY)
-        tx.append(rated("b"), BY)
+        tx.append(make_ratings("a"), BY)
+        tx.append(make_ratings("b"), BY)
 
 
 HOOK = """
@@ -197,7 +197,7 @@ def test_a_nested_transaction_is_refused(log: JsonlLog) -> None:
     with log.transaction() as tx:
         with pytest.raises(RuntimeError, match=r"^a transaction of this log is open; .* one at a time$"):
             log.transaction().__enter__()
-        tx.append(rated("a"), BY)
+        tx.append(make_ratings("a"), BY)
     append(log, "b")
     assert ["first", "a", "b"] == names(log)
 
@@ -296,7 +296,7 @@ def test_only_the_head_of_an_intact_line_has_a_key(keyed: JsonlLog, number: int)
         tx.append([Draft("x.y", 1, {"a": 1, "key": "b1"})], BY, "c1")
         tx.append([Draft("x.y", 1, {}, {"text": ',"key":"f1","at":"'})], BY)
         tx.append([Draft("x.y", 1, {}, {"a": "", "key": "f2"})], BY)
-        tx.append(rated("changed"), BY, "t1")
+        tx.append(make_ratings("changed"), BY, "t1")
     data = keyed.path.read_bytes()
     keyed.path.write_bytes(data.replace(b"changed", b"CHANGED"))
     others = [f"unknown {index}" for index in range(number)]
@@ -394,4 +394,4 @@ def test_a_hook_changes_nothing_in_a_damaged_ledger(project: Path, run: Run) -> 
     call(payload)
     assert data == (here.ledger / "events.jsonl").read_bytes()
     assert 3 == run("verify").code
-    assert 1 == len(spooled(here))
+    assert 1 == len(list_spooled(here))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.ledger_lines import ScanResult, batches_of, file_of, forge, raw, read, stamp
-from helpers.ledger_logs import BATCHES, GROUPS, LINES, LOG, flips, rated, seal_of, sealed_log
+from helpers.ledger_logs import BATCHES, GROUPS, LINES, LOG, flips, make_ratings, make_sealed_log, seal_of
 from tallybook.ledger import scan, search, verification
 from tallybook.ledger.codec import encode
 from tallybook.ledger.errors import Problem
@@ -180,7 +180,7 @@ def test_damage_hides_no_later_batch(ledger: Callable[..., JsonlLog], number: in
 # Of a damaged ledger salvage finds every valid batch, and nothing else; each gap names what is missing.
 
 
-KEPT = batches_of(*(rated(f"kpt_{n:03d}") * 2 for n in range(1, 8)))
+KEPT = batches_of(*(make_ratings(f"kpt_{n:03d}") * 2 for n in range(1, 8)))
 WHOLE = b"".join(batch.raw for batch in KEPT)
 
 
@@ -225,7 +225,7 @@ def test_no_survey_finds_a_false_batch(begin: int) -> None:
     assert {batch.last for batch in KEPT} >= set(seqs)
 
 
-TOLD = batches_of(rated("kpt_000"), *([encode(PointAdded(f"kpt_{n:03d}", f"a text {n}"))] for n in range(1, 6)))
+TOLD = batches_of(make_ratings("kpt_000"), *([encode(PointAdded(f"kpt_{n:03d}", f"a text {n}"))] for n in range(1, 6)))
 
 
 def rechained(batch: RawBatch, value: bytes = b"0" * 32) -> bytes:
@@ -428,14 +428,14 @@ TORN = {
 @pytest.mark.parametrize("torn", TORN.values(), ids=TORN)
 def test_a_sealed_range_is_skipped_exactly(torn: bytes) -> None:
     """The torn and sealed bytes are not read; everything before and after them is."""
-    log = sealed_log(torn)
+    log = make_sealed_log(torn)
     assert ScanResult(log.batches, None, [log.range]) == read(log.data)
 
 
 @given(st.binary(max_size=300))
 def test_any_torn_bytes_can_be_sealed(torn: bytes) -> None:
     """For any torn bytes one seal makes the log whole again."""
-    log = sealed_log(b"\0" + torn)
+    log = make_sealed_log(b"\0" + torn)
     assert ScanResult(log.batches, None, [log.range]) == read(log.data)
 
 
@@ -448,7 +448,7 @@ def test_a_batch_whose_last_lines_are_missing_is_called_unfinished() -> None:
 
 def test_a_changed_sealed_range_is_found() -> None:
     """A seal proves its range: no bit of it, nor of the seal, can change."""
-    log = sealed_log(b'torn {"crc":"')
+    log = make_sealed_log(b'torn {"crc":"')
     first = log.batches[:2]
     for offset, bit, data in flips(log.data, log.range[0], log.batches[2].end):
         found = read(data)
@@ -470,7 +470,7 @@ def test_a_changed_sealed_range_is_found() -> None:
 )
 def test_a_seal_of_another_range_or_digest_is_not_believed(changed: dict[str, object]) -> None:
     """A line whose chain fits but that names another range or digest seals nothing."""
-    log = sealed_log(b"torn", **changed)
+    log = make_sealed_log(b"torn", **changed)
     found = read(log.data)
     assert (log.batches[:2], []) == (found.batches, found.sealed)
     assert found.stop is not None

@@ -21,7 +21,7 @@ from helpers.events import HUMAN
 from helpers.hook_calls import events
 from helpers.reference_model import ReferenceModel, book, extraction, next_name, point
 from helpers.sweep import slice_of
-from helpers.transcripts import Script, ScriptedClient, answer, choose, kept
+from helpers.transcripts import Script, ScriptedClient, answer, choose, find_transcripts
 from tallybook import compat
 from tallybook.ledger.errors import BadInputError, NothingToDoError
 from tallybook.ledger.events import ReflectionCompleted
@@ -105,7 +105,7 @@ def test_hook_scripts_of_the_old_module_run(
     """A session gets the playbook once and again after a compaction; its end is reflected on if settings say so."""
     write_playbook(book("Use type hints."))
     choose(rater="claude")
-    script = Script(kept(project) / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says.")
+    script = Script(find_transcripts(project) / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says.")
     session = {"session_id": "s1", "transcript_path": str(script.path)}
     first = "[kpt_001] helpful=0 harmful=0 :: Use type hints."
     assert first == injected(hook("prompt", **session))

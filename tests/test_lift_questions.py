@@ -14,8 +14,20 @@ import pytest
 from helpers.commands import Run
 from helpers.events import list_events
 from helpers.hook_calls import START, events
-from helpers.lift import PROMPT, TEXTS, end, end_events, hold, hook, injections, load, measured, observe, six_entries
-from helpers.transcripts import Script, ScriptedClient, answer, asked_for, kept
+from helpers.lift import (
+    PROMPT,
+    TEXTS,
+    end,
+    end_events,
+    hold,
+    hook,
+    injections,
+    load,
+    make_measurement,
+    observe,
+    six_entries,
+)
+from helpers.transcripts import Script, ScriptedClient, answer, asked_for, find_transcripts
 from tallybook.ledger.events import (
     KIND_OF,
     LiftAsked,
@@ -98,7 +110,7 @@ def test_a_lineage_counts_once_by_its_first_draw(here: Project, run: Run) -> Non
     run("lift", "ask", "playbook")
     for number in range(5):
         draw(here, f"s{number}", is_held=True, lineage="s0", probability=0.5 if number == 0 else 0.2)
-        observe(here, f"s{number}", measured(0))
+        observe(here, f"s{number}", make_measurement(0))
     [(name, lineage)] = question(here).lineages.items()
     assert ("s0", {"playbook": True}, 0.5) == (name, lineage.units, lineage.probability)
     assert 1 == len(outcomes(here))
@@ -107,11 +119,11 @@ def test_a_lineage_counts_once_by_its_first_draw(here: Project, run: Run) -> Non
 @pytest.mark.parametrize(
     ("seen", "outcome"),
     [
-        ((measured(2),), 90.0),
-        ((measured(0, 0),), 100.0),
-        ((measured(18),), 80.0),
-        ((measured(8, ended=False), measured(2)), 90.0),
-        ((measured(2), measured(8)), 90.0),
+        ((make_measurement(2),), 90.0),
+        ((make_measurement(0, 0),), 100.0),
+        ((make_measurement(18),), 80.0),
+        ((make_measurement(8, ended=False), make_measurement(2)), 90.0),
+        ((make_measurement(2), make_measurement(8)), 90.0),
     ],
     ids=["some failed", "no call", "all failed", "measured again", "measured after its end"],
 )
@@ -130,7 +142,7 @@ def test_a_lineage_counts_from_its_first_prompt(here: Project, run: Run) -> None
     run("lift", "ask", "playbook")
     for session in ("open", "lost", "silent", "unseen"):
         draw(here, session, is_held=session == "lost")
-    observe(here, "open", measured(2, ended=False))
+    observe(here, "open", make_measurement(2, ended=False))
     for session in ("lost", "silent"):
         observe(here, session, ReflectionRequested(90, "SessionEnd", "/x"))
     observe(here, "silent", TranscriptRead("", 0, 0, 90, "", "none"))
@@ -143,16 +155,16 @@ def test_the_order_is_that_of_the_draws(here: Project, run: Run) -> None:
     run("lift", "ask", "playbook")
     for session, is_held in (("s1", False), ("s2", True), ("s3", False)):
         draw(here, session, is_held=is_held)
-    observe(here, "s2", measured(2))
+    observe(here, "s2", make_measurement(2))
     assert [] == outcomes(here)
-    observe(here, "s1", measured(0))
+    observe(here, "s1", make_measurement(0))
     assert [(False, 100.0), (True, 90.0)] == outcomes(here)
 
 
 def test_asking_names_what_a_verdict_takes(here: Project, run: Run) -> None:
     """The answer has the sessions that it takes at the share of missing outcomes seen, or that none can come."""
     for number in range(40):
-        observe(here, f"s{number}", measured(number % 4))
+        observe(here, f"s{number}", make_measurement(number % 4))
     said = run("lift", "ask", "playbook").out
     assert "half of the failures, takes about " in said
     assert " sessions if 0.0% of the sessions have no outcome, as of the last ones; above " in said
@@ -177,7 +189,7 @@ def test_a_clear_difference_has_a_word(here: Project, run: Run, outcome: str, *,
     for number in range(100):
         is_held, session = bool(number % 2), {"rater": "tallybook", "session": f"s{number}"}
         value = (held if is_held == helps else told) + number % 5
-        seen = (measured(value, 30),) if outcome == "clean" else end_events(value)
+        seen = (make_measurement(value, 30),) if outcome == "clean" else end_events(value)
         requests.append(Request(PlainEvents((injection(id_, f"s{number}", is_held=is_held),)), session))
         requests.append(Request(PlainEvents(seen), session))
     record.write(here, requests)
@@ -394,7 +406,7 @@ def test_a_reflector_sees_what_was_withheld_without_names(
         hook(here, session, {**START, "source": "resume"})
         session = "fork"
         hook(here, session, PROMPT)
-    asked_for(here.root, Script(kept(here.root) / f"{session}.jsonl", session).user("Fix it"))
+    asked_for(here.root, Script(find_transcripts(here.root) / f"{session}.jsonl", session).user("Fix it"))
     client.plans(answer("Use type hints", kpt_001="helpful", kpt_002="helpful"))
     said = run("reflect", "--rater", "claude").out
     (prompt,) = [asked["prompt"] for asked in client.asked]

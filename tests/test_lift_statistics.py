@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.commands import ROOT
-from helpers.lift_worlds import clean_outcomes, first_claim, judge, opposed, plain
+from helpers.lift_worlds import clean_outcomes, first_claim, judge, lose_outcomes, plain
 from helpers.sweep import slice_of
 import lift_simulation
 from tallybook.projections.history import lift_verdict as verdict
@@ -175,7 +175,7 @@ def test_the_documented_sample_sizes_are_within_the_bound() -> None:
 @pytest.mark.parametrize("share", [0.05, 0.1, 0.2])
 def test_opposite_missing_outcomes_make_no_false_claims(share: float) -> None:
     """Rule 8: sessions with it lose their worst outcomes and those without it their best, and nothing is claimed."""
-    histories = [[*opposed(rng, 300, 0.2, share)] for rng in lift_simulation.chances(slice_of(200, 20))]
+    histories = [[*lose_outcomes(rng, 300, 0.2, share)] for rng in lift_simulation.chances(slice_of(200, 20))]
     claimed = sum(first_claim({"": trials}, SHARE) is not None for trials in histories)
     blind = sum(
         first_claim({"": [trial for trial in trials if trial.outcome is not None]}, SHARE) is not None

@@ -16,9 +16,9 @@ from urllib.parse import parse_qs
 from playwright.sync_api import Browser
 import pytest
 
-from helpers.browser import Tab, append, opened, write_example, write_history, write_page
+from helpers.browser import Tab, append, open_dated_ledger, write_example, write_history, write_page
 from helpers.commands import ROOT, run
-from helpers.events import injected
+from helpers.events import make_injection
 from tallybook.ledger.codec import decode
 from tallybook.ledger.events import (
     EventsVoided,
@@ -82,9 +82,9 @@ UPDATE = PlaybookUpdated(0, 1, 0)
 def place(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """Return a project of 14 events in 9 moments, of which the last undoes the pin before it."""
     folder = tmp_path_factory.mktemp("page") / "project"
-    log = opened(folder)
+    log = open_dated_ledger(folder)
     append(log, [PointAdded("kpt_001", "Read the error first."), PointAdded("kpt_002", "=1+1"), UPDATE])
-    append(log, [injected(("kpt_001",), 0)], "s2", "hook")
+    append(log, [make_injection(("kpt_001",), 0)], "s2", "hook")
     append(log, [PointCited("kpt_001", "message")], "s2", "hook")
     for session in ("s2", "s3", "s4-a"):
         append(log, [PointRated("kpt_001", "harmful"), UPDATE], session)
@@ -253,10 +253,10 @@ TABS = ("playbook", "lives", "former", "sessions", "scores")
 
 def write_hostile(folder: Path) -> Path:
     """Write the page of a playbook whose every text would do harm as markup."""
-    log = opened(folder)
+    log = open_dated_ledger(folder)
     update = PlaybookUpdated(0, 1, 0)
     append(log, [*(PointAdded(f"<{name}>", text) for name, text in HOSTILE.items()), update], SESSION)
-    append(log, [injected(("<markup>",), 0)], SESSION, "<i>hook</i>")
+    append(log, [make_injection(("<markup>",), 0)], SESSION, "<i>hook</i>")
     append(log, [PointCited("<markup>", "<u>tool</u>")], CONTROL, "<i>hook</i>")
     append(log, [PointRated("<script>", "harmful"), PointRated("<marks>", "helpful"), update], CONTROL)
     append(log, [PointRetired("<link>", "<s>reason</s>")], "plain", "human")
@@ -447,7 +447,7 @@ class BrowserPageServer(NamedTuple):
 def folder(tmp_path: Path) -> Path:
     """Return a project with a retired entry and a reason."""
     made = tmp_path / "project"
-    log = opened(made)
+    log = open_dated_ledger(made)
     append(log, [PointAdded("kpt_001", "A text of an entry."), PlaybookUpdated(1, 0, 0)], "secret-session")
     append(log, [PointRetired("kpt_001", "A reason in words.")], "secret-session", "human")
     return made

@@ -14,9 +14,9 @@ import pytest
 from helpers.commands import ROOT, Run
 from helpers.events import give
 from helpers.git_repositories import git
-from helpers.hook_calls import START, call, events, told
+from helpers.hook_calls import START, call, events, read_context
 from helpers.shared_clones import make_clones
-from helpers.transcripts import Script, ScriptedClient, answer, asked_for, kept
+from helpers.transcripts import Script, ScriptedClient, answer, asked_for, find_transcripts
 from tallybook.ledger.codec import decode
 from tallybook.ledger.events import PlaybookInjected, PointCited, PointNoted, PointRated
 from tallybook.projections.surfaces.history.reading import open_log
@@ -131,7 +131,7 @@ def test_both_share_one_budget(run: Run, project: Path, mine: Project, *, by_tas
     settings.parent.mkdir()
     settings.write_text(f"[playbook]\nbudget_chars = 4000\nby_task = {str(by_task).lower()}\n", encoding="utf-8")
     call(START)
-    context = told(call({"hook_event_name": "UserPromptSubmit", "prompt": "deploy"}, "s2"))
+    context = read_context(call({"hook_event_name": "UserPromptSubmit", "prompt": "deploy"}, "s2"))
     (theirs,), (own,) = (
         [event for event in events(of, PlaybookInjected) if event.names][-1:] for of in (Project(project), mine)
     )
@@ -148,7 +148,7 @@ def test_a_reflection_rates_both_and_learns_nothing_anew(
     run: Run, project: Path, mine: Project, client: ScriptedClient
 ) -> None:
     """The rater is shown own entries by name, rates each where it is, and cannot add an own text (rule 24)."""
-    script = Script(kept(project) / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] and [my_001] say.")
+    script = Script(find_transcripts(project) / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] and [my_001] say.")
     here = asked_for(project, script)
     give(mine, "s1", "my_001")
     client.plans(answer(OWN, kpt_001="helpful", my_001="harmful"))

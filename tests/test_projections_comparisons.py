@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from helpers.view_histories import FUTURES, HISTORIES, KNOWN, folded, history, plain, shown, without
+from helpers.view_histories import FUTURES, HISTORIES, KNOWN, drop_events, fold_playbook, history, list_state, plain
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import (
     Entry,
@@ -146,7 +146,7 @@ def test_it_finds_what_a_linear_scan_finds(
     batches, end = history(stretches), None if length is None else begin + length
     moments = [batch.last for batch in batches if batch.last > begin and (end is None or batch.last <= end)]
     condition = parse(text)
-    truths = [condition.evaluate(folded(batches, seq))[0] for seq in (begin, *moments)]
+    truths = [condition.evaluate(fold_playbook(batches, seq))[0] for seq in (begin, *moments)]
     turned = [seq for seq, before, after in zip(moments, truths, truths[1:], strict=False) if after and not before]
     found = search(condition, lambda: [b for b in batches if end is None or b.last <= end], begin, last=last)
     expected = turned[-1 if last else 0] if turned else None
@@ -230,7 +230,7 @@ def test_without_assumptions_it_is_the_playbook(stretches: list[list[Any]]) -> N
     """Under the default policy and with nothing left out, every moment equals that of `show`."""
     batches = history(stretches)
     for seq in range(sum(map(len, stretches)) + 2):
-        state, book = fold([batch for batch in batches if batch.last <= seq]), folded(batches, seq)
+        state, book = fold([batch for batch in batches if batch.last <= seq]), fold_playbook(batches, seq)
         assert plain(book.entries) == plain(state.real.entries) == plain(state.other.entries)
         assert playbook_dict(book) == playbook_dict(state.other)
         nothing: dict[str, list[Any]] = {"back": [], "gone": [], "changed": []}
@@ -246,8 +246,8 @@ def test_a_left_out_event_was_never_there(
     """The other playbook is that of the history without those events, undos included; the real one stays."""
     batches = history(stretches)
     state = fold(batches, Exclusion(named(sessions), seqs))
-    assert shown(folded(without(batches, left_out(batches, sessions, seqs)))) == shown(state.other)
-    assert shown(folded(batches)) == shown(state.real)
+    assert list_state(fold_playbook(drop_events(batches, left_out(batches, sessions, seqs)))) == list_state(state.other)
+    assert list_state(fold_playbook(batches)) == list_state(state.real)
 
 
 @given(HISTORIES, st.sampled_from([*POLICIES.values(), Policy("mine", 1, 2)]), SESSIONS)

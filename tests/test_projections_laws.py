@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from helpers.reference_model import EXTRACTIONS, LEGACY_FILES, ReferenceModel, migrate
 from helpers.sweep import slice_of
 from helpers.view_catalog import CONFIGURED_VIEWS, VIEWS
-from helpers.view_histories import FUTURES, HISTORIES, comparable, history, plain, ticking
+from helpers.view_histories import FUTURES, HISTORIES, comparable, history, make_ticking_clock, plain
 from tallybook.ledger.codec import decode
 from tallybook.ledger.decisions.legacy_import import read_legacy
 from tallybook.ledger.events import UnknownEvent
@@ -124,7 +124,7 @@ def test_a_replay_equals_the_specification_after_every_batch(
     tmp_path: Path, legacy: dict[str, Any], updates: list[dict[str, Any]]
 ) -> None:
     """For any legacy file and any updates, every moment of the ledger equals the specification's result."""
-    log, model = JsonlLog(Path(tempfile.mkdtemp(dir=tmp_path)), ticking()), ReferenceModel(migrate(legacy))
+    log, model = JsonlLog(Path(tempfile.mkdtemp(dir=tmp_path)), make_ticking_clock()), ReferenceModel(migrate(legacy))
     deliver(log, Import(read_legacy(json.dumps(legacy).encode())), None)
     moments = {log.head().seq: model.copy().playbook}
     for brought in updates:
@@ -168,7 +168,7 @@ def views_of(log: JsonlLog) -> list[Any]:
 @given(sent=DELIVERIES)
 def test_a_second_delivery_changes_no_view(tmp_path: Path, sent: list[Update | Import]) -> None:
     """A delivery that repeats a key, at once or after all the others, is refused, and no view includes it."""
-    log = JsonlLog(Path(tempfile.mkdtemp(dir=tmp_path)), ticking())
+    log = JsonlLog(Path(tempfile.mkdtemp(dir=tmp_path)), make_ticking_clock())
     for index, what in enumerate(sent):
         deliver(log, what, f"key-{index}")
         shown, head = views_of(log), log.head()
@@ -184,7 +184,7 @@ def test_a_second_delivery_changes_no_view(tmp_path: Path, sent: list[Update | I
 @given(sent=DELIVERIES)
 def test_reading_on_from_a_position_equals_reading_at_once(tmp_path: Path, sent: list[Update | Import]) -> None:
     """A state knows its position in the log; folding the later events completes the state."""
-    log = JsonlLog(Path(tempfile.mkdtemp(dir=tmp_path)), ticking())
+    log = JsonlLog(Path(tempfile.mkdtemp(dir=tmp_path)), make_ticking_clock())
     views = [view for _, view in every_view()]
     states = [view.start() for view in views]
     for what in sent:

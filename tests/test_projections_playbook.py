@@ -22,14 +22,14 @@ from helpers.view_histories import (
     SAID,
     A,
     B,
-    folded,
-    followed_by,
+    append_batches,
+    drop_events,
+    fold_playbook,
     history,
     ids_of,
+    list_state,
     plain,
     playbook,
-    shown,
-    without,
 )
 from tallybook.ledger import events
 from tallybook.ledger.events import (
@@ -81,7 +81,7 @@ STAYING = SAID.filter(lambda event: not isinstance(event, LEAVING))
 def test_a_pinned_entry_is_never_pruned(future: list[list[Any]]) -> None:
     """Whatever its ratings or counts, it stays until someone removes or unpins it."""
     batches = history([[A, events.PointPinned("kpt_001", "")], *future])
-    assert [True] * len(batches) == ["kpt_001" in folded(batches, batch.last).entries for batch in batches]
+    assert [True] * len(batches) == ["kpt_001" in fold_playbook(batches, batch.last).entries for batch in batches]
 
 
 OTHERS = SAID.filter(
@@ -97,10 +97,10 @@ def test_a_restored_entry_is_pruned_only_by_a_further_harmful_rating(future: lis
     """Updates skip it until it is rated harmful once more; then the rule applies again."""
     rated = [PointRated("kpt_001", "harmful")]
     batches = history([[A, *rated * harmful, CLOSE], [events.PointRestored("kpt_001", "")], *future])
-    state = folded(batches)
+    state = fold_playbook(batches)
     assert {"kpt_001"} <= state.entries.keys()
     helpful = state.entries["kpt_001"].helpful
-    fate = folded(followed_by(batches, [*rated * (helpful + 1), CLOSE]))
+    fate = fold_playbook(append_batches(batches, [*rated * (helpful + 1), CLOSE]))
     assert ("kpt_001" in state.pinned) == ("kpt_001" in fate.entries)
 
 
@@ -263,11 +263,13 @@ def test_an_undone_event_was_never_there(past: list[list[Any]], future: list[lis
     stood = history(past)
     ids = data.draw(st.lists(st.sampled_from(ids_of(stood)), unique=True))
     void = [EventsVoided(tuple(ids), None, "")]
-    told, never = followed_by(stood, void, *future), followed_by(without(stood, ids), *future)
+    told, never = append_batches(stood, void, *future), append_batches(drop_events(stood, ids), *future)
     after = [batch.last for batch in told[len(stood) :]]
-    assert shown(fold(PLAYBOOK, never)) == shown(folded(told))
+    assert list_state(fold(PLAYBOOK, never)) == list_state(fold_playbook(told))
     for count, seq in enumerate(after):
-        assert shown(fold(PLAYBOOK, followed_by(without(stood, ids), *future[:count]))) == shown(folded(told, seq))
+        assert list_state(fold(PLAYBOOK, append_batches(drop_events(stood, ids), *future[:count]))) == list_state(
+            fold_playbook(told, seq)
+        )
 
 
 @given(UNDO_HISTORIES, FUTURES, st.data())
@@ -275,8 +277,8 @@ def test_names_of_undone_events_stay_used(past: list[list[Any]], future: list[li
     """The high-water mark and the used names are those of all events, undone or not."""
     stood = history(past)
     ids = data.draw(st.lists(st.sampled_from(ids_of(stood)), unique=True))
-    told = followed_by(stood, [EventsVoided(tuple(ids), None, "")], *future)
-    raw, state = fold(PLAYBOOK, told), folded(told)
+    told = append_batches(stood, [EventsVoided(tuple(ids), None, "")], *future)
+    raw, state = fold(PLAYBOOK, told), fold_playbook(told)
     assert (raw.used, raw.high_water) == (state.used, state.high_water)
 
 
@@ -286,11 +288,15 @@ def test_undo_and_redo_is_the_identity(past: list[list[Any]], future: list[list[
     stood = history(past)
     ids = data.draw(st.lists(st.sampled_from(ids_of(stood)), unique=True))
     session = data.draw(st.none() | st.integers(0, len(past)).map("s{}".format))
-    undone = followed_by(stood, [EventsVoided(tuple(ids), session, "")])
-    redone = followed_by(undone, [EventsVoided((undone[-1].records[0].id,), None, "")])
-    again = followed_by(redone, [EventsVoided((redone[-1].records[0].id,), None, "")])
-    assert shown(fold(PLAYBOOK, followed_by(stood, *future))) == shown(folded(followed_by(redone, *future)))
-    assert shown(folded(followed_by(undone, *future))) == shown(folded(followed_by(again, *future)))
+    undone = append_batches(stood, [EventsVoided(tuple(ids), session, "")])
+    redone = append_batches(undone, [EventsVoided((undone[-1].records[0].id,), None, "")])
+    again = append_batches(redone, [EventsVoided((redone[-1].records[0].id,), None, "")])
+    assert list_state(fold(PLAYBOOK, append_batches(stood, *future))) == list_state(
+        fold_playbook(append_batches(redone, *future))
+    )
+    assert list_state(fold_playbook(append_batches(undone, *future))) == list_state(
+        fold_playbook(append_batches(again, *future))
+    )
 
 
 @given(UNDO_HISTORIES, UNDO_HISTORIES, st.data())
@@ -301,9 +307,9 @@ def test_a_session_is_undone_up_to_the_undo(
     stood = history(past)
     index = data.draw(st.integers(0, len(past) - 1))
     session = f"s{index}"
-    told = followed_by(followed_by(stood, [EventsVoided((), session, "")]), *future, session=session)
-    never = followed_by(without(stood, ids_of([stood[index]])), *future, session=session)
-    assert shown(fold(PLAYBOOK, never)) == shown(folded(told))
+    told = append_batches(append_batches(stood, [EventsVoided((), session, "")]), *future, session=session)
+    never = append_batches(drop_events(stood, ids_of([stood[index]])), *future, session=session)
+    assert list_state(fold(PLAYBOOK, never)) == list_state(fold_playbook(told))
 
 
 @given(UNDO_HISTORIES, FUTURES, st.data())
@@ -312,11 +318,11 @@ def test_a_state_is_folded_anew_after_an_undo(
 ) -> None:
     """A fold that sees one more undo than before cannot continue from its state."""
     stood = history(past)
-    told = followed_by(stood, [EventsVoided((data.draw(st.sampled_from(ids_of(stood))),), None, "")])
+    told = append_batches(stood, [EventsVoided((data.draw(st.sampled_from(ids_of(stood))),), None, "")])
     undoing = EventsVoided((told[-1].records[0].id,), None, "")
-    before = folded(told).rewrites
-    assert before == folded(followed_by(told, *(batch for batch in future if not redacts(batch)))).rewrites
-    assert before < folded(followed_by(told, [undoing], *future)).rewrites
+    before = fold_playbook(told).rewrites
+    assert before == fold_playbook(append_batches(told, *(batch for batch in future if not redacts(batch)))).rewrites
+    assert before < fold_playbook(append_batches(told, [undoing], *future)).rewrites
 
 
 def redacts(events: Sequence[Any]) -> bool:
@@ -329,7 +335,7 @@ def redacts(events: Sequence[Any]) -> bool:
 
 def test_an_event_outside_the_playbook_cannot_be_undone() -> None:
     """A redaction stays one, even if an undo names it."""
-    told = followed_by(history([[A, CLOSE], [EventRedacted("id-1", "secret")]]), [EventsVoided(("id-3",), "s1", "")])
+    told = append_batches(history([[A, CLOSE], [EventRedacted("id-1", "secret")]]), [EventsVoided(("id-3",), "s1", "")])
     assert [type(event.event) for event in told[1].records] == [
         type(event.event) for event in list(retold(lambda: told))[1].records
     ]
@@ -339,7 +345,7 @@ def test_after_an_undone_import_the_next_one_is_the_first() -> None:
     """Version, date and other top-level keys are from the first import that was not undone."""
     wrong = [PlaybookAdopted("0" * 64, 0, '{"version":"7","last_updated":"1999"}')]
     right = [PlaybookAdopted("1" * 64, 0, '{"version":"0.9","owner":"me"}')]
-    state = folded(followed_by(history([wrong]), [EventsVoided(("id-1",), None, "")], right))
+    state = fold_playbook(append_batches(history([wrong]), [EventsVoided(("id-1",), None, "")], right))
     assert ({"version": "0.9", "owner": "me"}, None) == (state.top, state.adopted_at)
 
 

@@ -11,8 +11,8 @@ import pytest
 from helpers.agent_sessions import SESSIONS
 from helpers.commands import Run
 from helpers.hook_calls import events
-from helpers.lift import measured, observe
-from helpers.transcripts import Script, kept
+from helpers.lift import make_measurement, observe
+from helpers.transcripts import Script, find_transcripts
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import PointNoted, SessionMeasured
 from tallybook.projections.surfaces.history.reading import open_log
@@ -212,7 +212,11 @@ def read(place: Project, path: Path, trigger: str, session: str = "s1") -> list[
 
 def test_a_session_is_measured_again_when_its_numbers_changed(place: Project, run: Run) -> None:
     """An open session is measured, its end and its growth are measured anew, and the same numbers are recorded once."""
-    script = Script(kept(place.root) / "s1.jsonl").user("Fix the secret sauce").tool("Bash", {"command": "make"}, "")
+    script = (
+        Script(find_transcripts(place.root) / "s1.jsonl")
+        .user("Fix the secret sauce")
+        .tool("Bash", {"command": "make"}, "")
+    )
     read(place, script.path, "PreCompact")
     script.tool("Bash", {"command": "make sauce"}, "no rule", failed=True)
     read(place, script.path, "SessionEnd")
@@ -226,7 +230,11 @@ def test_a_session_is_measured_again_when_its_numbers_changed(place: Project, ru
 
 def test_a_fork_is_measured_without_what_it_copied(place: Project) -> None:
     """`--fork-session` of Claude Code copies lines without a word: they count once, for the session that came first."""
-    script = Script(kept(place.root) / "s1.jsonl").user("Fix it").tool("Bash", {"command": "make"}, "", failed=True)
+    script = (
+        Script(find_transcripts(place.root) / "s1.jsonl")
+        .user("Fix it")
+        .tool("Bash", {"command": "make"}, "", failed=True)
+    )
     fork = Script(script.path.with_name("s2.jsonl"), "s2")
     fork.path.write_bytes(script.path.read_bytes())
     fork.user("Go on").tool("Bash", {"command": "make sauce"}, "")
@@ -242,10 +250,10 @@ def test_a_person_is_told_how_sessions_go(place: Project, run: Run) -> None:
     """`score` and the page show the share of clean calls with its trend."""
     assert "clean" not in run("score").out
     for number in range(30):
-        observe(place, f"s{number}", measured(8), measured(0 if number >= 10 else 9))
+        observe(place, f"s{number}", make_measurement(8), make_measurement(0 if number >= 10 else 9))
     line = "clean: 100.0% of calls of tools in the last 20 sessions, +45.0 against the 10 before"
     # A session without a call of a tool has no share.
-    observe(place, "idle", measured(0, 0))
+    observe(place, "idle", make_measurement(0, 0))
     assert run("score").out.endswith(f"{line}\n")
     assert 0 == run("page", "--output", str(place.root / "page.html")).code
     assert f"<li>{line}</li>" in (place.root / "page.html").read_text()

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import pytest
 
-from helpers.transcripts import Script, ScriptedClient, answer, asked_for, client_in, kept, said
+from helpers.transcripts import Script, ScriptedClient, answer, asked_for, client_in, find_transcripts, say
 from tallybook.ledger.codec import decode
 from tallybook.projections.history.event_rows import row
 from tallybook.projections.surfaces.history.reading import open_log
@@ -33,7 +33,7 @@ TEXT = answer("Run the tests first.", kpt_001="helpful")
 @pytest.fixture
 def owed(project: Path) -> Project:
     """Return a project in which a session that cited an entry is to be reflected on."""
-    script = Script(kept(project) / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says.")
+    script = Script(find_transcripts(project) / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says.")
     return asked_for(project, script)
 
 
@@ -184,9 +184,9 @@ LISTED = [printed(MODELS), printed([])]
 CLIENT_FAILURES: dict[str, tuple[list[dict[str, Any]], str, str, int]] = {
     "claude, no login": ([{"stdout": "Invalid API key", "code": 1}], "unavailable",
                          "claude ended with 1: Invalid API key", 0),
-    "claude, error": ([said("Overloaded", is_error=True)], "unavailable", "Overloaded", 1200),
-    "claude, refusal": ([said("I cannot.", stop_reason="refusal")], "refused", "I cannot.", 1200),
-    "claude, prose": ([said("I cannot help.")], "unusable", "the answer holds no whole JSON object", 1200),
+    "claude, error": ([say("Overloaded", is_error=True)], "unavailable", "Overloaded", 1200),
+    "claude, refusal": ([say("I cannot.", stop_reason="refusal")], "refused", "I cannot.", 1200),
+    "claude, prose": ([say("I cannot help.")], "unusable", "the answer holds no whole JSON object", 1200),
     "codex, no command of that name": ([{"stdout": "", "stderr": "unrecognized subcommand", "code": 2}], "unavailable",
                                        "codex ended with 2: unrecognized subcommand", 0),
     "codex, another catalog": ([printed([1])], "unavailable", "codex has no list of models that Tallybook can read", 0),

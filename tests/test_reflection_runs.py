@@ -20,9 +20,20 @@ import pytest
 
 from helpers.agent_sessions import CODEX, COMPACTED, COPILOT, GEMINI, LAST, SESSIONS, RecordedSession
 from helpers.commands import ROOT
-from helpers.events import HUMAN, give, injected
+from helpers.events import HUMAN, give, make_injection
 from helpers.hook_calls import call, events, here
-from helpers.transcripts import COMMAND, RECORDED, Script, ScriptedClient, answer, asked_for, choose, kept, run, said
+from helpers.transcripts import (
+    COMMAND,
+    RECORDED,
+    Script,
+    ScriptedClient,
+    answer,
+    asked_for,
+    choose,
+    find_transcripts,
+    run,
+    say,
+)
 from tallybook import compat
 from tallybook.ledger.codec import decode
 from tallybook.ledger.events import (
@@ -53,7 +64,7 @@ NOTHING = answer()
 @pytest.fixture
 def script(project: Path) -> Script:
     """Return the transcript of a session that cited an entry."""
-    return Script(kept(project) / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says.")
+    return Script(find_transcripts(project) / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says.")
 
 
 @pytest.fixture
@@ -129,7 +140,7 @@ def test_a_hook_within_a_reflection_does_nothing(
 def test_a_worker_outlives_its_killed_session_end(awaiting: Project, client: ScriptedClient, script: Script) -> None:
     """The agent kills the process group of its hooks after a second; the worker is not in it."""
     choose(rater="claude")
-    client.plans(said(TEXT) | {"sleep_s": 1.5})
+    client.plans(say(TEXT) | {"sleep_s": 1.5})
     script.agent("Bye")
     payload = {"hook_event_name": "SessionEnd", "session_id": "s1", "transcript_path": str(script.path)}
     with subprocess.Popen(
@@ -156,7 +167,7 @@ def test_a_span_is_rated_once_however_it_is_delivered(
     for event in ("PreCompact", "PreCompact", "SessionEnd", "SessionEnd"):
         hook(event, script)
     settle(awaiting)
-    resumed = Script(kept(awaiting.root) / "s2.jsonl", "s2")
+    resumed = Script(find_transcripts(awaiting.root) / "s2.jsonl", "s2")
     resumed.path.write_bytes(script.path.read_bytes())
     client.plans(NOTHING)
     resumed.user("Go on from there")
@@ -189,7 +200,7 @@ def begun(project: Path) -> Project:
 
 def session(project: Project, name: str) -> Script:
     """Return a session that was begun and prompted in a project."""
-    script = Script(kept(project.root) / f"{name}.jsonl", name)
+    script = Script(find_transcripts(project.root) / f"{name}.jsonl", name)
     hook("SessionStart", script, source="startup")
     return script.user("Fix it").agent("Done as [kpt_001] says.")
 
@@ -209,7 +220,7 @@ def requested(project: Project) -> dict[str | None, ReflectionRequested]:
 def test_late_lines_of_a_session_without_a_playbook_are_found(project: Path) -> None:
     """What an agent writes after its end is found also where the session was given nothing."""
     place = Project(project)
-    script = Script(kept(project) / "s1.jsonl", "s1").user("Fix it").agent("Done.")
+    script = Script(find_transcripts(project) / "s1.jsonl", "s1").user("Fix it").agent("Done.")
     size = script.path.stat().st_size
     record.write(place, [worker.reflection_request("s1", size, "SessionEnd", str(script.path), "tallybook")])
     kill(script.path)
@@ -238,8 +249,8 @@ def test_a_killed_session_becomes_pending_by_a_later_hook(begun: Project, event:
 def test_a_session_that_goes_on_is_left_alone(begun: Project) -> None:
     """As are one that has no transcript yet, one that the ledger does not know, and one that is long over."""
     session(begun, "live")
-    hook("SessionStart", Script(kept(begun.root) / "new.jsonl", "new"), source="startup")
-    kill(Script(kept(begun.root) / "unknown.jsonl", "unknown").user("Hello").path)
+    hook("SessionStart", Script(find_transcripts(begun.root) / "new.jsonl", "new"), source="startup")
+    kill(Script(find_transcripts(begun.root) / "unknown.jsonl", "unknown").user("Hello").path)
     assert 0 == run_here(["reflect"])
     assert {} == requested(begun)
     assert not (begun.ledger / MARKS / handler.SETTLED).exists()
@@ -421,7 +432,7 @@ def call_with(payload: Mapping[str, Any], environment: Mapping[str, str], monkey
 def inject(place: Project, session: str) -> None:
     """Record that a session was given the playbook, as a call_with does, or as a ledger that came with a clone says."""
     by = {"rater": "tallybook", "session": session}
-    record.write(place, [Request(PlainEvents((injected(("kpt_001", "kpt_002"), 0),)), by)])
+    record.write(place, [Request(PlainEvents((make_injection(("kpt_001", "kpt_002"), 0),)), by)])
 
 
 def sent(asked: Mapping[str, str]) -> str:

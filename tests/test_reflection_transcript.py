@@ -20,7 +20,7 @@ from helpers.events import HUMAN, give, list_events
 from helpers.hook_calls import call, events
 from helpers.reference_model import JSON
 from helpers.sweep import slice_of
-from helpers.transcripts import RECORDED, Script, ScriptedClient, answer, asked_for, kept
+from helpers.transcripts import RECORDED, Script, ScriptedClient, answer, asked_for, find_transcripts
 from tallybook.compat import load_transcript
 from tallybook.ledger.events import PointCited, ReflectionFailed
 from tallybook.projections.history.reflections import ReadPosition, ReflectedSession, Reflections
@@ -178,7 +178,12 @@ BEFORE, LAST_WORDS = "[kpt_001] says so; I look.", "Done, as [kpt_001] has it.\n
 @pytest.mark.parametrize("rater", ["none", "claude"])
 def test_a_citation_before_a_tool_call_is_recorded(project: Path, client: ScriptedClient, rater: str) -> None:
     """Once for each message, also where the hook of a turn's end recorded its last one, and with the time of it."""
-    script = Script(kept(project) / "s1.jsonl").user("Fix it").agent(BEFORE).tool("Bash", {"command": "make"}, "ok")
+    script = (
+        Script(find_transcripts(project) / "s1.jsonl")
+        .user("Fix it")
+        .agent(BEFORE)
+        .tool("Bash", {"command": "make"}, "ok")
+    )
     place = asked_for(project, script.agent(LAST_WORDS))
     client.plans(answer())
     call({"hook_event_name": "Stop", "last_assistant_message": LAST_WORDS.strip()})
@@ -193,9 +198,9 @@ def test_a_citation_before_a_tool_call_is_recorded(project: Path, client: Script
 
 def test_a_citation_of_a_subagent_is_recorded_as_its_own(project: Path) -> None:
     """Under its id, so that the hook of its end and its transcript name the same message."""
-    own = kept(project) / "s1" / "subagents" / "agent-a1.jsonl"
+    own = find_transcripts(project) / "s1" / "subagents" / "agent-a1.jsonl"
     Script(own, "s1", sidechain=True).user("Look").agent(BEFORE).agent(LAST_WORDS)
-    place = asked_for(project, Script(kept(project) / "s1.jsonl").user("Fix it"))
+    place = asked_for(project, Script(find_transcripts(project) / "s1.jsonl").user("Fix it"))
     call({"hook_event_name": "SubagentStop", "agent_id": "a1", "last_assistant_message": LAST_WORDS.strip()})
     assert 0 == run_here(["reflect"])
     agents = [row["by"].get("agent") for row in list_events(place) if row["kind"] == "point.cited"]

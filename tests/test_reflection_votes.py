@@ -12,12 +12,12 @@ import pytest
 
 from helpers.agent_sessions import CODEX, COPILOT, GEMINI, RecordedSession
 from helpers.commands import Run
-from helpers.events import HUMAN, continued, give, injected
-from helpers.hook_calls import START, call, events, here, set_to, told
+from helpers.events import HUMAN, give, make_continuation, make_injection
+from helpers.hook_calls import START, call, events, here, read_context, set_to
 from helpers.reviews import Terminal, items
 from helpers.reviews import record as record_events
 from helpers.shared_machines import make_machines
-from helpers.transcripts import Script, ScriptedClient, answer, ask_again, kept
+from helpers.transcripts import Script, ScriptedClient, answer, ask_again, find_transcripts
 from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import NothingToDoError
 from tallybook.ledger.events import PlaybookUpdated, PointNoted, PointProposed, PointRated
@@ -55,7 +55,7 @@ def place(project: Path) -> Project:
 
 def say(place: Project, text: str, session: str = "s1", *, gives: bool = True) -> Script:
     """Let an agent that was given the entries end a session with a message, and the worker read it."""
-    script = Script(kept(place.root) / f"{session}.jsonl", session).user("Fix it").agent(text)
+    script = Script(find_transcripts(place.root) / f"{session}.jsonl", session).user("Fix it").agent(text)
     if gives:
         give(place, session, "kpt_001", "kpt_002")
     read(place, script)
@@ -82,7 +82,9 @@ def counts(place: Project, name: str = "kpt_001") -> tuple[int, int] | None:
 def test_nobody_elses_words_rate(place: Project) -> None:
     """What a person typed, a tool printed, or a quote or a fence of the agent holds is no vote."""
     give(place, "s1", "kpt_001")
-    script = Script(kept(place.root) / "s1.jsonl").user(HARMFUL).tool("Bash", {"command": "cat README"}, HARMFUL)
+    script = (
+        Script(find_transcripts(place.root) / "s1.jsonl").user(HARMFUL).tool("Bash", {"command": "cat README"}, HARMFUL)
+    )
     script.agent(f"> {HARMFUL}").agent(f"It says:\n```\n{HARMFUL}\n```").agent(HARMFUL, isMeta=True)
     read(place, script)
     assert [] == rated(place)
@@ -101,14 +103,14 @@ def test_a_message_that_comes_again_rates_once(place: Project) -> None:
 @pytest.mark.parametrize("recorded", ["by the hook", "by forkedFrom", "by copied lines"])
 def test_forks_and_branches_have_one_vote_with_their_session(place: Project, recorded: str) -> None:
     """A session that continues another one, whose compacted end alone it may copy, does not vote again."""
-    first = Script(kept(place.root) / "s1.jsonl", "s1").user("Fix it").agent("I look.")
+    first = Script(find_transcripts(place.root) / "s1.jsonl", "s1").user("Fix it").agent("I look.")
     first.line("system", subtype="compact_boundary").agent(f"{CITED}[kpt_001 helpful]")
     give(place, "s1", "kpt_001", "kpt_002")
     read(place, first)
-    fork = Script(kept(place.root) / "s2.jsonl", "s2")
+    fork = Script(find_transcripts(place.root) / "s2.jsonl", "s2")
     lines = first.path.read_bytes().splitlines(keepends=True)
     if recorded == "by the hook":
-        record.write(place, [Request(PlainEvents((continued("s1"),)), {"rater": "tallybook", "session": "s2"})])
+        record.write(place, [Request(PlainEvents((make_continuation("s1"),)), {"rater": "tallybook", "session": "s2"})])
     if recorded == "by forkedFrom":
         fork.user("Fix it", uuid="s2-0", forkedFrom={"sessionId": "s1", "messageUuid": "s1-1"})
     if recorded == "by copied lines":
@@ -121,9 +123,11 @@ def test_forks_and_branches_have_one_vote_with_their_session(place: Project, rec
 def test_a_subagent_votes_only_if_it_was_given_the_entry(place: Project) -> None:
     """The vote of a subagent that was given the playbook is its lineage's; without it, it has none."""
     for agent in ("a1", "a2"):
-        Script(kept(place.root) / "s1" / "subagents" / f"agent-{agent}.jsonl", "s1", sidechain=True).agent(HARMFUL)
+        Script(find_transcripts(place.root) / "s1" / "subagents" / f"agent-{agent}.jsonl", "s1", sidechain=True).agent(
+            HARMFUL
+        )
     given = {"rater": "tallybook", "session": "s1", "agent": "a2"}
-    record.write(place, [Request(PlainEvents((injected(("kpt_001",)),)), given)])
+    record.write(place, [Request(PlainEvents((make_injection(("kpt_001",)),)), given)])
     say(place, f"{CITED}[kpt_001 helpful]")
     rows = [row for batch in decode(reading.open_log(place).read()) for row in batch.records]
     cast = [(row.by.agent, row.event.rating) for row in rows if isinstance(row.event, PointRated)]
@@ -133,7 +137,7 @@ def test_a_subagent_votes_only_if_it_was_given_the_entry(place: Project) -> None
 def test_marks_mcp_and_reflection_have_one_vote_together(place: Project, client: ScriptedClient) -> None:
     """The first vote of a lineage counts, on any of the machines; the later ones are refused by name."""
     client.plans(answer(kpt_001="harmful", kpt_002="helpful"))
-    script = Script(kept(place.root) / "s1.jsonl").user("Fix it").agent(f"{CITED}[kpt_001 helpful]")
+    script = Script(find_transcripts(place.root) / "s1.jsonl").user("Fix it").agent(f"{CITED}[kpt_001 helpful]")
     give(place, "s1", "kpt_001", "kpt_002")
     ask_again(place, script)
     assert 0 == run_here(["reflect", "--rater", "claude"])
@@ -212,7 +216,7 @@ def test_a_vote_follows_its_entry_into_a_shared_book(tmp_path: Path) -> None:
     commands.add(anna.project, "Always test", HUMAN)
     commands.add(ben.project, "Be kind", HUMAN)
     record.write(
-        ben.project, [Request(PlainEvents((injected(("kpt_001",)),)), {"rater": "tallybook", "session": "s1"})]
+        ben.project, [Request(PlainEvents((make_injection(("kpt_001",)),)), {"rater": "tallybook", "session": "s1"})]
     )
     commands.rate(ben.project, "kpt_001", "helpful", {"rater": "agent", "session": "s1"})
     for machine in (anna, ben, anna):
@@ -246,7 +250,7 @@ def test_a_session_is_asked_for_marks_where_a_person_watches_it(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     set_to(here, f"[reflection]\n{settings}\n")
-    assert expected == (ASKED in told(call(START)))
+    assert expected == (ASKED in read_context(call(START)))
 
 
 def test_only_the_user_has_unattended_sessions_asked(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,11 +258,11 @@ def test_only_the_user_has_unattended_sessions_asked(here: Project, monkeypatch:
     monkeypatch.setenv("CLAUDE_CODE_SESSION_ATTENDED", "0")
     text = "[reflection]\nmarks_unattended = true\n"
     set_to(here, text)
-    assert ASKED not in told(call(START))
+    assert ASKED not in read_context(call(START))
     own = Path.home() / ".claude" / "config" / "tallybook.toml"
     own.parent.mkdir(parents=True, exist_ok=True)
     own.write_text(text, encoding="utf-8")
-    assert ASKED in told(call(START, "s2"))
+    assert ASKED in read_context(call(START, "s2"))
 
 
 def test_codex_exec_is_not_asked_for_marks(here: Project) -> None:
@@ -266,7 +270,7 @@ def test_codex_exec_is_not_asked_for_marks(here: Project) -> None:
     path = CODEX.put(here.root)
     start: dict[str, Any] = {**START, "transcript_path": str(path)}
     assert '"source":"exec"' in path.read_text(encoding="utf-8")
-    text = told(call(start, CODEX.session))
+    text = read_context(call(start, CODEX.session))
     assert ("Use type hints" in text, ASKED in text) == (True, False)
 
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.commands import Run
-from helpers.events import continued, injected, list_events
+from helpers.events import list_events, make_continuation, make_injection
 from helpers.git_repositories import commit, git, plant_traps
 from helpers.reviews import DAY_US, Terminal, events, give, items, record
-from helpers.transcripts import Script, ask_again, kept
+from helpers.transcripts import Script, ask_again, find_transcripts
 from tallybook.ledger import clock
 from tallybook.ledger.events import Entry, PlaybookUpdated, PointAdded, PointCited, PointRated, PointReviewed
 from tallybook.projections.history.review import find_pairs, find_similar
@@ -176,10 +176,12 @@ def test_a_session_that_ended_before_any_prompt_was_given_nothing(project: Path,
     place = Project(project)
     run("add", "Never push on Friday.")
     give(project, "kpt_001", sessions=9)
-    closed = Script(kept(project) / "closed.jsonl", "closed").line("attachment", attachment={"type": "hook_success"})
-    fork = Script(kept(project) / "fork.jsonl", "fork").user("Go on").agent("Done")
-    record(project, injected(("kpt_001",), 0), session="closed")
-    record(project, continued("s1"), session="fork")
+    closed = Script(find_transcripts(project) / "closed.jsonl", "closed").line(
+        "attachment", attachment={"type": "hook_success"}
+    )
+    fork = Script(find_transcripts(project) / "fork.jsonl", "fork").user("Go on").agent("Done")
+    record(project, make_injection(("kpt_001",), 0), session="closed")
+    record(project, make_continuation("s1"), session="fork")
     for script in (closed, fork):
         ask_again(place, script)
     assert 0 == run("reflect").code

@@ -23,7 +23,7 @@ import pytest
 from helpers.commands import ROOT, CommandResult, Run
 from helpers.events import list_events
 from helpers.example_secrets import GITHUB
-from helpers.ledger_files import held, spooled
+from helpers.ledger_files import hold_ledger_lock, list_spooled
 from helpers.reference_model import JSON
 from helpers.score_histories import config_of, document
 from tallybook.ledger.errors import BadInputError, Problem
@@ -353,12 +353,12 @@ def test_a_held_lock_delays_no_call(crowd: Project, tmp_path: Path) -> None:
         {"baseline": 80, "score": "ac06", "reason": "x" * 9_000, "at": "2026-01-17"},
     ]
     file = written(tmp_path / "events.jsonl", [*timed, {"passed": 1, "total": 2}])
-    with held(crowd):
+    with hold_ledger_lock(crowd):
         for number in (1, 2):
             fed = feed_file(crowd, file)
-            assert (7, 7, {}, number) == (fed.spooled, fed.read_count, fed.recorded, len(spooled(crowd)))
+            assert (7, 7, {}, number) == (fed.spooled, fed.read_count, fed.recorded, len(list_spooled(crowd)))
     commands.replay(crowd)
-    assert [] == spooled(crowd)
+    assert [] == list_spooled(crowd)
     found = rows(crowd)
     # An object without a time has the time of its call.
     (benchmark,) = (row for row in found if row["kind"] == "benchmark.recorded")
@@ -372,9 +372,9 @@ def test_a_long_call_waits_in_the_spool_as_well(
 ) -> None:
     """Each chunk of a call is a file of the spool while the lock is held, and the next command records all of them."""
     monkeypatch.setattr("tallybook.projections.surfaces.scores.read.CHUNK_OBJECTS", 2)
-    with held(crowd):
+    with hold_ledger_lock(crowd):
         fed = feed_file(crowd, written(tmp_path / "events.jsonl", TELEMETRY))
-        assert (4, 2) == (fed.spooled, len(spooled(crowd)))
+        assert (4, 2) == (fed.spooled, len(list_spooled(crowd)))
     commands.replay(crowd)
     assert expected(tmp_path, TELEMETRY) == bodies(crowd)
 

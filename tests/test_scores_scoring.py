@@ -23,7 +23,7 @@ from helpers.score_histories import (
     config,
     config_of,
     fold_records,
-    folded,
+    fold_sessions,
     line,
     metrics,
     noon,
@@ -279,7 +279,7 @@ def test_changes_add_up(days: list[tuple[int, float | None, float | None, float 
         )
         for n, (day, *values) in enumerate(days)
     ]
-    state = folded(config(), *sessions)
+    state = fold_sessions(config(), *sessions)
     found = changes(state, state.config.components["ac09"], span)
     assert (found is not None) == (len({day for day, *values in days if any(v is not None for v in values)}) > span)
     if found is not None:

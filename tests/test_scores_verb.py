@@ -26,13 +26,13 @@ from helpers.score_histories import (
     config,
     events,
     example,
-    folded,
+    fold_sessions,
     noon,
     plain,
     record_events,
     record_example,
 )
-from helpers.screens import shown
+from helpers.screens import render_screen
 from helpers.sweep import slice_of
 from tallybook.ledger import events as kinds
 from tallybook.ledger.errors import EXIT_BAD_INPUT, LockHeldError
@@ -85,7 +85,7 @@ def test_any_history_answers_every_question(
         component = None if name is None else own.components[name]
         answer, page = answers.look(answers.ScoreQuery(project, state, None, detail, component, None), period)
         json.dumps(answer, allow_nan=False)
-        assert shown(partial(screen.show, page=page), 40).strip()
+        assert render_screen(partial(screen.show, page=page), 40).strip()
         assert markdown(page)
     # What was brought up to date step by step lacks nothing.
     first, second = (write_files(project, state) for _ in range(2))
@@ -121,7 +121,7 @@ def test_a_day_is_stored_as_the_document_has_it() -> None:
     """Three sessions of 80, 90 and 95: average 88.33, and 7 days before of 86 → improving; keys in the order there."""
     sessions = [(f"b{day}", noon(f"2026-01-{day:02}"), plain(86), "") for day in range(9, 16)]
     day = [(f"s{value}", noon("2026-01-16"), plain(value), "") for value in (80, 90, 95)]
-    found = dict(score_files.files(folded(config(), *sessions, *day)))["daily/2026-01-16.json"]
+    found = dict(score_files.files(fold_sessions(config(), *sessions, *day)))["daily/2026-01-16.json"]
     assert {
         "date": "2026-01-16",
         "sessions_count": 3,
@@ -219,7 +219,7 @@ def work_scores(name: str, *sessions: tuple[int, dict[str, Any]], **own: Any) ->
     own |= {"components": {**parts, "work": {"name": name, "metrics": {"share": {}}}}}
     own |= {"sessions": {key: ["work"] for key in ("efficiency", "effectiveness", "improvement")}}
     days = ((f"s-{day}", noon(f"2026-01-{day:02}"), measured, "") for day, measured in sessions)
-    return folded(config(**own), *days)
+    return fold_sessions(config(**own), *days)
 
 
 def small() -> Scores:
@@ -235,7 +235,7 @@ def page(state: Scores, *, detail: bool = False) -> ScorePage:
 
 def test_without_utf_8_the_box_is_of_plain_signs() -> None:
     """Arrows, bars and bullets too."""
-    lines = shown(lambda console: box.show(console, page(small())), 60, "ascii").splitlines()
+    lines = render_screen(lambda console: box.show(console, page(small())), 60, "ascii").splitlines()
     assert ASCII == "\n" + "".join(f"{line.rstrip()}\n" for line in lines)
 
 
@@ -259,7 +259,7 @@ def test_no_line_is_wider_than_the_terminal(name: str, encoding: str) -> None:
     """No line of a page is wider than 20 to 200 columns, also with names that are wide, combine, or hold controls."""
     found = PAGES[name]()
     for width in (*range(20, 90), 120, 200):
-        text = shown(lambda console: box.show(console, found), width, encoding)
+        text = render_screen(lambda console: box.show(console, found), width, encoding)
         assert [] == [line for line in text.splitlines() if name != "table" and cell_len(line) > width]
         assert not set("\x1b\x07") & set(text)
         assert encoding == "utf-8" or text.isascii()

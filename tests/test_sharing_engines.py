@@ -20,7 +20,7 @@ import pytest
 
 from helpers.commands import ROOT
 from helpers.commands import Run as RunCommand
-from helpers.engines import ENGINES, Fixtures, append, held
+from helpers.engines import ENGINES, Fixtures, append, read_runs
 from helpers.memory_store import AT, MemoryStore, make_run, make_runs, plain
 from helpers.sweep import slice_of
 from share import stores
@@ -52,7 +52,7 @@ def test_a_run_that_contains_the_number_is_returned_whole(connect: Connect) -> N
     """A run is never cut, so a reader within one gets all of it."""
     run, _ = make_run(Position(0, NOTHING.chain, 0), "anna", "kpt_001", "kpt_002", "kpt_003")
     append(connect(), run)
-    assert [run] == held(connect(), 2)
+    assert [run] == read_runs(connect(), 2)
 
 
 def test_a_large_batch_comes_back_whole(connect: Connect) -> None:
@@ -60,7 +60,7 @@ def test_a_large_batch_comes_back_whole(connect: Connect) -> None:
     run, _ = make_run(Position(0, NOTHING.chain, 0), "anna", "kpt_001", text="long text " * 300_000)
     assert len(run.data) > 2 * 1024 * 1024
     append(connect(), run)
-    assert [run] == held(connect())
+    assert [run] == read_runs(connect())
 
 
 def test_a_book_is_read_in_pieces(connect: Connect) -> None:
@@ -90,20 +90,20 @@ def test_after_a_seal_nothing_counts_until_fresh_runs_are_whole(connect: Connect
     assert (PLACE, end) == (contents.moved, contents.end)
     # A machine of an older version appends after it all the same.
     assert ben.append(contents.after_seal, [late]) is not None
-    assert [first, second] == held(anna)
+    assert [first, second] == read_runs(anna)
     contents = anna.read(0)
     assert contents.moved is not None
     assert anna.replace(contents.after_seal, [first, second]) is not None
-    assert ([first, second], None) == (held(ben), ben.read(0).moved)
+    assert ([first, second], None) == (read_runs(ben), ben.read(0).moved)
     append(ben, late)
-    assert [first, second, late] == held(anna)
+    assert [first, second, late] == read_runs(anna)
 
 
 def test_an_address_that_makes_a_seal_too_long_is_refused(connect: Connect) -> None:
     """A head that readers would not take leaves the engine as it was."""
     with pytest.raises(BadInputError, match="is too long"):
         connect().seal(NOTHING, BookLocation("git", "a" * 1024, "book"))
-    assert [] == held(connect())
+    assert [] == read_runs(connect())
 
 
 RACE = """

@@ -13,7 +13,7 @@ import subprocess
 import pytest
 
 from helpers.documentation import PAGES
-from helpers.engines import append, git_engine, held
+from helpers.engines import append, git_engine, read_runs
 from helpers.git_repositories import delete_damage, git, push_files
 from helpers.memory_store import make_run, make_runs, plain
 from helpers.shared_machines import Team
@@ -69,7 +69,7 @@ def test_an_append_whose_answer_is_lost_is_done(remote: Path, tmp_path: Path, mo
     monkeypatch.setenv("PATH", f"{ssh.parent}{os.pathsep}{os.environ['PATH']}")
     engine = git_engine(f"me@server:{remote}", "main", str(tmp_path / "cache"))
     end = append(engine, *make_runs(2))
-    assert (2, 2, 2) == (end.number, len(log(remote, "%H")), len(held(engine)))
+    assert (2, 2, 2) == (end.number, len(log(remote, "%H")), len(read_runs(engine)))
 
 
 def test_a_push_without_an_answer_is_of_unknown_outcome(remote: Path, connect: Callable[..., Engine]) -> None:
@@ -77,7 +77,7 @@ def test_a_push_without_an_answer_is_of_unknown_outcome(remote: Path, connect: C
     hook(remote, "pre-receive", "sleep 60")
     engine = connect(limit_s=3)
     assert engine.append(engine.read(0).end, make_runs(1)) is None
-    assert [] == held(engine)
+    assert [] == read_runs(engine)
 
 
 # ---- Refusals ----
@@ -92,7 +92,7 @@ def test_a_refusal_by_the_remote_is_told_in_its_words(remote: Path, connect: Cal
         connect().append(first, [run])
     why = "GH006: Protected branch update failed. Ask an owner."
     assert f"{remote}: is read-only here: {why}; events wait in the own ledger" == str(caught.value)
-    assert make_runs(1) == held(connect())
+    assert make_runs(1) == read_runs(connect())
 
 
 def test_a_refused_push_to_a_branch_that_moved_is_a_lost_race(remote: Path, connect: Callable[..., Engine]) -> None:
@@ -129,7 +129,7 @@ def test_a_reference_of_other_files_is_an_empty_book(remote: Path, connect: Call
     push_files(remote, REFERENCE, {"README.md": b"what this is\n", "000000/0/01.jsonl": b"{}\n", "1.jsonl": b"{}\n"})
     assert ([], NOTHING) == connect().read(0)[:2]
     append(connect(), *make_runs(1))
-    assert make_runs(1) == held(connect("ben"))
+    assert make_runs(1) == read_runs(connect("ben"))
     assert "what this is" == git(remote, "cat-file", "blob", f"{REFERENCE}:README.md")
 
 
@@ -170,7 +170,7 @@ def test_a_remote_that_takes_no_forced_push_refuses_to_erase(remote: Path, conne
     assert connect().replace(end, make_runs(1, "repaired")) is not None
     with pytest.raises(ReadOnlyError, match=r"is read-only here: no forced push"):
         connect().erase_former()
-    assert make_runs(1, "repaired") == held(connect())
+    assert make_runs(1, "repaired") == read_runs(connect())
 
 
 @pytest.mark.parametrize("filters", ["true", "false"])
@@ -185,7 +185,7 @@ def test_no_text_stays_in_the_folder_of_a_machine(
         engine = connect(machine)
         run, after = make_run(after, machine, "kpt_002")
         append(engine, run)
-        assert 3 <= len(held(engine)) + 1
+        assert 3 <= len(read_runs(engine)) + 1
         engine.close()
     folders = [tmp_path / machine for machine in ("anna", "ben")]
     for folder in folders:
@@ -299,7 +299,7 @@ def test_a_machine_that_read_before_fetches_no_text_again(
         runs.append(run)
     end = append(git_engine(str(remote), "main", str(tmp_path / "anna")), *runs[:3])
     with closing(git_engine(str(remote), "main", str(tmp_path / "ben"))) as ben:
-        assert runs[:3] == held(ben)
+        assert runs[:3] == read_runs(ben)
         ben_end = ben.read(0).end
     append(git_engine(str(remote), "main", str(tmp_path / "anna")), runs[3])
     calls.unlink()
@@ -334,7 +334,7 @@ def test_two_projects_of_one_user_keep_what_both_need(connect: Callable[..., Eng
     first.append(end, runs[1:])
     assert isinstance(second.store, GitStore)
     number = len(second.store._list_runs(second.store._tip or ""))
-    assert (1, 3) == (number, len(held(second)))
+    assert (1, 3) == (number, len(read_runs(second)))
 
 
 # ---- Damage to what is kept ----
@@ -349,7 +349,7 @@ def test_what_is_kept_and_damaged_is_fetched_anew(
     git(remote, "config", "uploadpack.allowFilter", filters)
     runs = make_runs(3)
     append(connect("ben"), runs[0])
-    assert runs[:1] == held(connect())
+    assert runs[:1] == read_runs(connect())
     end = append(connect(), runs[1])
     folder = tmp_path / "anna"
     if damage == "object":
@@ -365,7 +365,7 @@ def test_what_is_kept_and_damaged_is_fetched_anew(
     else:
         shutil.rmtree(folder)
     assert connect().append(end, runs[2:]) is not None
-    assert (runs, runs) == (held(connect()), held(connect("ben")))
+    assert (runs, runs) == (read_runs(connect()), read_runs(connect("ben")))
 
 
 def test_without_a_cache_folder_nothing_is_kept(remote: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -374,7 +374,7 @@ def test_without_a_cache_folder_nothing_is_kept(remote: Path, tmp_path: Path, mo
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     engine = git_engine(str(remote), "main", None)
     append(engine, *make_runs(2))
-    assert make_runs(2) == held(engine)
+    assert make_runs(2) == read_runs(engine)
     engine.close()
     assert [] == list((tmp_path / "temporary").iterdir())
 

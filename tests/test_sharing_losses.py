@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from helpers.hook_calls import call, told
+from helpers.hook_calls import call, read_context
 from helpers.memory_store import make_run
 from helpers.shared_machines import Team
 from tallybook import Author, Ledger, compat
@@ -310,7 +310,7 @@ def test_what_reads_the_entries_shows_the_last_rendering(pending: Team, how: str
         sorted(entry["text"] for entry in shown["entries"])[::-1],
         LAST in shown["notes"][0],
     )
-    context = told(call({"hook_event_name": "UserPromptSubmit", "prompt": "go on"}))
+    context = read_context(call({"hook_event_name": "UserPromptSubmit", "prompt": "go on"}))
     assert TEST in context
     assert SHORT in context
 

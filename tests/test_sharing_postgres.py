@@ -17,7 +17,7 @@ import pytest
 
 from helpers.commands import ROOT
 from helpers.documentation import chapter
-from helpers.engines import held, postgres_engine
+from helpers.engines import postgres_engine, read_runs
 from helpers.memory_store import make_run, make_runs, plain
 from helpers.postgres_front import Front
 from helpers.postgres_server import Database
@@ -78,7 +78,7 @@ def test_a_reader_reads_and_is_told_why_he_does_not_write(postgres_database: Dat
     anna.append(NOTHING, runs[:1])
     with pytest.raises(ReadOnlyError, match="is read-only here: permission denied for table runs; events wait"):
         rita.append(rita.read(0).end, runs[1:])
-    assert runs[:1] == held(rita) == held(anna)
+    assert runs[:1] == read_runs(rita) == read_runs(anna)
 
 
 def test_a_writer_of_another_book_neither_sees_nor_writes(
@@ -130,7 +130,7 @@ def test_nobody_changes_what_is_stored(
     olga.append(NOTHING, make_runs(2))
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         query("olga", statement)
-    assert make_runs(2) == held(olga)
+    assert make_runs(2) == read_runs(olga)
 
 
 def test_only_an_owner_erases(postgres_database: Database, open_engine: Open) -> None:
@@ -142,7 +142,7 @@ def test_only_an_owner_erases(postgres_database: Database, open_engine: Open) ->
     with pytest.raises(ReadOnlyError, match=f"role anna does not own book {book}"):
         anna.erase_former()
     olga.erase_former()
-    assert make_runs(1, "other") == held(anna)
+    assert make_runs(1, "other") == read_runs(anna)
     stale, _ = make_run(START, "anna", "kpt_009")
     assert anna.append(NOTHING, [stale]) is None
 
@@ -155,7 +155,7 @@ def test_a_number_after_a_gap_is_not_given(postgres_database: Database, open_eng
     assert end is not None
     postgres_database.server.execute(f"DELETE FROM tallybook.runs WHERE book = '{book}' AND number > 1", "tally")
     assert anna.append(end, runs[3:]) is None
-    assert runs[:1] == held(anna)
+    assert runs[:1] == read_runs(anna)
 
 
 INSERT = "INSERT INTO tallybook.runs (book, number, tag, data) VALUES (%s, %s, '', %s)"
@@ -170,7 +170,7 @@ def test_the_table_refuses_a_number_that_is_in_use(
     open_engine("anna", book).append(NOTHING, make_runs(1))
     with pytest.raises(psycopg.errors.IntegrityError):
         query("anna", INSERT, book, number, b"")
-    assert make_runs(1) == held(open_engine("anna", book))
+    assert make_runs(1) == read_runs(open_engine("anna", book))
 
 
 def test_an_author_is_who_logged_in(postgres_database: Database, open_engine: Open, query: Query) -> None:

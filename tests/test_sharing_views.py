@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from helpers.browser import play, read_page
-from helpers.events import injected
+from helpers.events import make_injection
 from helpers.shared_machines import HUMAN, SharedMachine, make_machines, make_pair
 from tallybook import Author, Ledger, compat
 from tallybook.ledger.codec import decode
@@ -271,7 +271,7 @@ def test_own_unshared_events_follow_a_renamed_entry(tmp_path: Path) -> None:
     commands.add(anna.project, "Always test", HUMAN)
     commands.add(ben.project, "Be kind", HUMAN)
     assert 0 == ben.run("rate", "kpt_001", "helpful", "--reason", "it was").code
-    given = PlainEvents((injected(("kpt_001",), 0), PointCited("kpt_001", "message")))
+    given = PlainEvents((make_injection(("kpt_001",), 0), PointCited("kpt_001", "message")))
     record.write(ben.project, [Request(given, {"rater": "agent", "session": "s1"})])
     for machine in (anna, ben, anna):
         machine.sync()

@@ -17,7 +17,7 @@ import pytest
 
 from helpers.commands import ROOT
 from helpers.events import HUMAN
-from helpers.ledger_files import IS_ROOT, held
+from helpers.ledger_files import IS_ROOT, hold_ledger_lock
 from tallybook.projections.surfaces.workspace.project import Project, find_project
 from tallybook.projections.surfaces.writing import commands
 
@@ -57,7 +57,7 @@ def live(project: Project) -> None:
     project.playbook.write_bytes(b"{")
     for key in ("k1", "k2"):
         commands.add(project, key, HUMAN, key)
-    with held(project):
+    with hold_ledger_lock(project):
         assert commands.add(project, "waits", HUMAN).spooled
 
 

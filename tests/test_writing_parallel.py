@@ -13,7 +13,7 @@ import pytest
 
 from helpers.commands import ROOT, replay_bytes
 from helpers.events import HUMAN, list_events
-from helpers.ledger_files import held
+from helpers.ledger_files import hold_ledger_lock
 from helpers.reference_model import book, point
 from helpers.sweep import slice_of
 from tallybook.ledger.events import PlaybookEdited, PointEdited, PointRemoved
@@ -170,7 +170,7 @@ def test_a_rating_waits_while_another_process_imports_the_old_file(project: Path
     here = legacy(project, key_points)
     here.ledger.mkdir()
     (here.ledger / "lock").touch()
-    with held(here):
+    with hold_ledger_lock(here):
         assert commands.rate(here, "kpt_001", "helpful", HUMAN).spooled
     assert 1 == commands.replay(here)[0].entries["kpt_001"].helpful
     assert len(key_points) == len(commands.playbook(here).state.entries)

@@ -17,7 +17,7 @@ import pytest
 
 from helpers.commands import Run
 from helpers.events import HUMAN
-from helpers.ledger_files import held, spooled
+from helpers.ledger_files import hold_ledger_lock, list_spooled
 from helpers.memory_store import MemoryStore
 from helpers.reference_model import extraction
 from helpers.shared_machines import make_part
@@ -86,7 +86,7 @@ def test_an_entry_of_a_manual_edit_is_rated_while_the_lock_is_held(started: Proj
     document = json.loads(started.playbook.read_bytes())
     document["key_points"].append({"name": "kpt_002", "text": "Test first", "helpful": 0, "harmful": 0})
     started.playbook.write_text(json.dumps(document), encoding="utf-8")
-    with held(started):
+    with hold_ledger_lock(started):
         assert commands.rate(started, "kpt_002", "helpful", HUMAN).spooled
     entry = commands.replay(started)[0].entries["kpt_002"]
     assert ("Test first", 1) == (entry.text, entry.helpful)
@@ -94,13 +94,13 @@ def test_an_entry_of_a_manual_edit_is_rated_while_the_lock_is_held(started: Proj
 
 def test_the_next_command_records_the_spool_first_and_in_order(started: Project) -> None:
     """Spooled payloads are recorded before the command's own, by time, with the time they were sent."""
-    with held(started):
+    with hold_ledger_lock(started):
         commands.add(started, "First", HUMAN)
         commands.add(started, "Second", HUMAN)
     commands.add(started, "Third", HUMAN)
     events = [event for batch in decode(open_log(started).read()) for event in batch.events]
     assert ["Use type hints", "First", "Second", "Third"] == [e.text for e in events if isinstance(e, PointAdded)]
-    assert [] == spooled(started)
+    assert [] == list_spooled(started)
     taken = [record for batch in reading.batches(started) for record in batch.records if record.when is not None]
     assert {"kpt_002", "kpt_003"} == {record.event.name for record in taken if isinstance(record.event, PointAdded)}
     assert all(record.when is not None and record.when <= record.at for record in taken)
@@ -108,15 +108,15 @@ def test_the_next_command_records_the_spool_first_and_in_order(started: Project)
 
 def test_a_spool_file_that_survives_its_recording_counts_once(started: Project) -> None:
     """A crash between the append and the removal of the file doubles nothing."""
-    with held(started):
+    with hold_ledger_lock(started):
         commands.rate(started, "kpt_001", "helpful", HUMAN)
-    (waiting,) = spooled(started)
+    (waiting,) = list_spooled(started)
     kept = waiting.read_bytes()
     commands.replay(started)
     waiting.write_bytes(kept)
     state, _ = commands.replay(started)
     assert 1 == state.entries["kpt_001"].helpful
-    assert [] == spooled(started)
+    assert [] == list_spooled(started)
 
 
 def test_a_save_under_a_held_lock_keeps_its_updates_together(started: Project) -> None:
@@ -124,7 +124,7 @@ def test_a_save_under_a_held_lock_keeps_its_updates_together(started: Project) -
     ours = compat.load_playbook()
     compat.update_playbook_data(ours, {"new_key_points": ["Ours"], "evaluations": []})
     compat.update_playbook_data(ours, {"evaluations": [{"name": "kpt_002", "rating": "helpful"}]})
-    with held(started):
+    with hold_ledger_lock(started):
         compat.save_playbook(ours)
     # Somebody who writes through the back end alone takes no spool in, as a hook would not.
     with open_log(started).transaction() as tx:
@@ -138,7 +138,7 @@ def test_a_save_under_a_held_lock_keeps_its_updates_together(started: Project) -
 
 def test_an_import_is_not_spooled(started: Project) -> None:
     """Its file is still there when the lock is free again, so the person is asked to try again."""
-    with held(started), pytest.raises(LockHeldError):
+    with hold_ledger_lock(started), pytest.raises(LockHeldError):
         commands.import_file(started, b'{"key_points": ["Other"]}', "other.json")
 
 
@@ -149,11 +149,11 @@ def test_a_payload_that_can_never_be_recorded_is_refused_under_a_held_lock_too(
     monkeypatch.setattr(line, "MAX_BATCH_BYTES", 10_000)
     payload = json.dumps({"evaluations": [{"name": "kpt_001", "rating": "helpful"}] * 100}).encode()
     free = run("record", "-", stdin=payload)
-    with held(started):
+    with hold_ledger_lock(started):
         refused = run("record", "-", stdin=payload)
     assert (2, "tallybook: batch: would need more than 10,000 bytes; send it in parts\n") == (free.code, free.err)
     assert free == refused
-    assert [] == spooled(started)
+    assert [] == list_spooled(started)
 
 
 AT = "2026-01-01T00:00:00.000000Z"
@@ -235,18 +235,18 @@ def helpful(project: Project) -> int:
 
 def test_a_spooled_delivery_keeps_its_key_and_its_digest(started: Project) -> None:
     """Once it is recorded, the same delivery is a repeat, and another payload under its key is refused."""
-    with held(started):
+    with hold_ledger_lock(started):
         assert commands.record(started, HELPFUL, HUMAN, "k").spooled
         assert commands.record(started, HELPFUL, HUMAN, "k").spooled
         with pytest.raises(UsedKeyError, match="was used for another payload, in the spool"):
             commands.record(started, UNKNOWN, HUMAN, "k")
-    assert 2 == len(spooled(started))
+    assert 2 == len(list_spooled(started))
     assert commands.record(started, HELPFUL, HUMAN, "k").repeated
     with pytest.raises(UsedKeyError):
         commands.record(started, UNKNOWN, HUMAN, "k")
-    with held(started), pytest.raises(UsedKeyError, match="recorded as events"):
+    with hold_ledger_lock(started), pytest.raises(UsedKeyError, match="recorded as events"):
         commands.record(started, UNKNOWN, HUMAN, "k")
-    assert (1, []) == (helpful(started), spooled(started))
+    assert (1, []) == (helpful(started), list_spooled(started))
 
 
 def test_a_book_knows_the_deliveries_of_every_machine(tmp_path: Path) -> None:
@@ -299,13 +299,13 @@ def test_a_clock_outside_of_the_years_1_to_9999_records_nothing(
 ) -> None:
     """A verb that writes exits with 4 and names the clock, and the ledger does not change."""
     before = (started.ledger / "events.jsonl").read_bytes()
-    with monkeypatch.context() as patch, held(started) if locked else nullcontext():
+    with monkeypatch.context() as patch, hold_ledger_lock(started) if locked else nullcontext():
         set_clock(patch, seconds)
         answer = run("rate", "kpt_001", "helpful")
         assert (4, "") == (answer.code, answer.out)
         assert answer.err.startswith("tallybook: clock: is at ")
         assert answer.err.endswith("; set it to a year from 1 to 9999; nothing was recorded\n")
-    assert (before, []) == ((started.ledger / "events.jsonl").read_bytes(), spooled(started))
+    assert (before, []) == ((started.ledger / "events.jsonl").read_bytes(), list_spooled(started))
     assert 0 == run("rate", "kpt_001", "helpful").code
 
 

@@ -21,7 +21,7 @@ import pytest
 
 from helpers.commands import ROOT, Run
 from helpers.events import HUMAN, list_events
-from helpers.ledger_files import held
+from helpers.ledger_files import hold_ledger_lock
 from tallybook import compat
 from tallybook.ledger.errors import EXIT_NO
 from tallybook.ledger.events import PointRated
@@ -240,7 +240,7 @@ def test_what_looks_the_same_is_found_after_a_backslash(run: Run) -> None:
 def test_a_redacted_text_in_the_spool_is_left_out(here: Project) -> None:
     """The next command says so, and records the rest of the payload."""
     strike(here)
-    with held(here):
+    with hold_ledger_lock(here):
         assert commands.record(here, {"new_key_points": [f"{TOLD}!", "later"]}, {"rater": "reflector"}).spooled
     notes = commands.rate(here, "kpt_001", "helpful", HUMAN).notes
     assert any("the text was redacted on " in note for note in notes)
@@ -471,7 +471,7 @@ def test_a_pending_redaction_of_a_word_of_our_json_keeps_the_spooled_ratings(her
             "evaluations": [{"name": "kpt_001", "rating": "helpful", "justification": "it found a bug"}],
             "new_key_points": ["Plan before the work"],
         }
-        with held(here):
+        with hold_ledger_lock(here):
             assert commands.record(here, payload, HUMAN).spooled
     finally:
         os.close(fd)

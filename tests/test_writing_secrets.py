@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.example_secrets import EXAMPLES, GITHUB, MIXED, STRIPE, SecretExample, key_block
-from helpers.ledger_files import held
+from helpers.ledger_files import hold_ledger_lock
 from helpers.reference_model import extraction
 from tallybook import compat
 from tallybook.ledger.errors import BadInputError
@@ -212,7 +212,7 @@ def test_a_save_by_old_code_is_screened_and_keeps_its_names(here: Project) -> No
 def test_a_spooled_payload_is_masked(here: Project) -> None:
     """A payload that could not be recorded at once is in its file without the secret, and is noted."""
     commands.add(here, "Use types", {"rater": "human"})
-    with held(here):
+    with hold_ledger_lock(here):
         outcome = commands.record(here, extraction(new=[GITHUB.text]), REFLECTOR)
     assert (True, ("new_key_points[0]: a secret was masked (GitHub Token)",)) == (outcome.spooled, outcome.notes)
     assert GITHUB.secret.encode() not in everything_in(here)

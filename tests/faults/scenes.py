@@ -23,8 +23,8 @@ import attrs
 
 from helpers.commands import CommandResult
 from helpers.events import HUMAN, give
-from helpers.ledger_files import held
-from helpers.transcripts import Script, ask_again, kept
+from helpers.ledger_files import hold_ledger_lock
+from helpers.transcripts import Script, ask_again, find_transcripts
 from tallybook.ledger.errors import EXIT_NOT_WRITTEN
 from tallybook.ledger.storage import caches
 from tallybook.projections.surfaces.cli.main import run as run_here
@@ -168,7 +168,7 @@ def suspect(root: Path) -> Project:
 def waiting(root: Path) -> Project:
     """Make a project with a spooled payload, so that the command has to record it and remove its file."""
     project = three_entries(root)
-    with held(project):
+    with hold_ledger_lock(project):
         commands.rate(project, "kpt_003", "helpful", HUMAN)
     return project
 
@@ -199,7 +199,7 @@ def cited(root: Path) -> Project:
     """Make a project in which a session that cited an entry is to be reflected on."""
     project = three_entries(root)
     give(project, "s1", "kpt_001")
-    ask_again(project, Script(kept(root) / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says."))
+    ask_again(project, Script(find_transcripts(root) / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says."))
     return project
 
 
@@ -282,7 +282,7 @@ def run(
     env = os.environ | {"PROJECT": f"{project.root}", "SHORT": short, caches.VARIABLE: f"{project.root}.cache"}
     env |= {"STANDING": "1"} if scene.standing else {}
     env |= {"CLAUDE_PROJECT_DIR": str(project.root)} if scene.silent else {}
-    with held(project) if scene.held else nullcontext():
+    with hold_ledger_lock(project) if scene.held else nullcontext():
         # In a group of its own it does not hear a Control-C that is meant for the run.
         done = subprocess.run(
             command,

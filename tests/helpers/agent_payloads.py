@@ -23,20 +23,20 @@ CITING = ("PostToolUse", "Stop", "SubagentStop")
 """What stands for the paths of the machine where a payload was recorded."""
 
 
-def recorded_payloads(agent: str) -> list[dict[str, Any]]:
+def load_payloads(agent: str) -> list[dict[str, Any]]:
     """Return the rows of an agent: ``event``, ``environment``, ``payload`` and ``expected``."""
     rows: list[dict[str, Any]] = json.loads((FOLDER / f"{agent}.json").read_text(encoding="utf-8"))
     return rows
 
 
-def at(text: str, project: Path) -> str:
+def fill_paths(text: str, project: Path) -> str:
     """Return a text with the paths of this machine in it."""
     return text.replace(PROJECT, str(project)).replace(HOME, str(Path.home()))
 
 
 def place_transcripts(row: dict[str, Any], project: Path) -> None:
     """Write the transcript that a payload names, and the one that Copilot's leave to be found."""
-    payload = json.loads(at(json.dumps(row["payload"]), project))
+    payload = json.loads(fill_paths(json.dumps(row["payload"]), project))
     session = payload.get("session_id") or payload.get("sessionId") or "s1"
     found = Path.home() / ".copilot" / "session-state" / session / "events.jsonl"
     named = payload.get("transcript_path") or payload.get("transcriptPath")
@@ -54,8 +54,8 @@ def observe(row: dict[str, Any], project: Project) -> dict[str, Any]:
         Who called, the event by its name in Claude Code, the shape of the answer (empty without one) and the kinds of
         the events that were recorded.
     """
-    environment = {name: at(value, project.root) for name, value in row["environment"].items()}
-    data = at(json.dumps(row["payload"]), project.root)
+    environment = {name: fill_paths(value, project.root) for name, value in row["environment"].items()}
+    data = fill_paths(json.dumps(row["payload"]), project.root)
     payload = _read(json.loads(data), environment)
     if row["expected"]["recorded"] and payload.event in CITING:
         give(project, payload.session, "kpt_001", "kpt_002")

@@ -50,7 +50,7 @@ def settings_of(files: Installation, root: Path, *, user: bool = False) -> Path:
     return (Path.home() / table.AGENTS[files.name].home[1] if user else root / files.folder) / files.file
 
 
-def theirs(files: Installation, **layout: Any) -> str:
+def make_foreign_settings(files: Installation, **layout: Any) -> str:
     """Return settings with hooks of somebody else."""
     return json.dumps(_NESTED if files.is_nested else _FLAT, **layout)
 

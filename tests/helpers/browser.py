@@ -17,7 +17,7 @@ import zlib
 from playwright.sync_api import Browser, Page
 import pytest
 
-from helpers.events import injected
+from helpers.events import make_injection
 from tallybook.ledger import clock
 from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.events import (
@@ -105,7 +105,7 @@ class Tab:
         return text
 
 
-def opened(folder: Path) -> JsonlLog:
+def open_dated_ledger(folder: Path) -> JsonlLog:
     """Return the ledger of a new project in a folder, a minute a batch."""
     (folder / ".claude").mkdir(parents=True)
     minutes = count(1_763_800_000_000_000, 60_000_000)
@@ -128,7 +128,7 @@ def write_page(folder: Path, **choices: Any) -> Path:
 
 def write_history(folder: Path, events: int) -> JsonlLog:
     """Write a ledger of about so many events: ratings, injections, citations, merges, pins, undos and more."""
-    log, chance = opened(folder), Random(20)  # noqa: S311 - the same ledger in every run, and no secret
+    log, chance = open_dated_ledger(folder), Random(20)  # noqa: S311 - the same ledger in every run, and no secret
     names = [f"kpt_{n:03d}" for n in range(1, 25)]
     written = number = 0
     while written < events:
@@ -149,7 +149,7 @@ def _batch(chance: Random, names: Sequence[str], number: int) -> Iterator[Any]:
         yield PointAdded(names[number], f"Guidance number {number}: read the whole output first.")
     name, other = chance.sample(names, 2)
     special: dict[int, list[Any]] = {
-        3: [injected(tuple(chance.sample(names, 6)), 0)],
+        3: [make_injection(tuple(chance.sample(names, 6)), 0)],
         5: [PointCited(name, "message")],
         11: [PointPinned(name, "")],
         13: [PointReworded(name, "", f"Reworded in batch {number}.")],
@@ -260,7 +260,7 @@ def _session(chance: Random, number: int, log: JsonlLog) -> Iterator[tuple[list[
     """Yield the batches of one session, each with who rates."""
     known = [f"kpt_{n + 1:03d}" for n in range(min(2 * (number + 1), len(GUIDANCE)))]
     if number:
-        yield [injected(tuple(known[-8:]), 0)], "hook"
+        yield [make_injection(tuple(known[-8:]), 0)], "hook"
         yield [PointCited(name, "message") for name in chance.sample(known[-8:], 2)], "hook"
     extracted: list[Any] = [
         PointAdded(name, GUIDANCE[int(name[4:]) - 1]) for name in known[2 * number :] if number < len(GUIDANCE) / 2

@@ -149,6 +149,6 @@ def append(engine: Engine, *runs: Run) -> End:
     return end
 
 
-def held(engine: Engine, after: int = 0) -> list[Run]:
+def read_runs(engine: Engine, after: int = 0) -> list[Run]:
     """Return the runs after an event number, without what an engine says of where it has them."""
     return [plain(run) for run in engine.read(after).runs]

@@ -29,18 +29,18 @@ def list_events(project: Project, name: str | None = None) -> Iterator[dict[str,
 # Injections as events, with what a hook records without an open question.
 
 
-def injected(names: Sequence[str], left_out: int = 0) -> PlaybookInjected:
+def make_injection(names: Sequence[str], left_out: int = 0) -> PlaybookInjected:
     """Return the injection of these entries, selected from themselves alone."""
     digest = sha256(json.dumps(list(names), ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()[:32]
     return PlaybookInjected(tuple(names), (), Numbers({"room": left_out}), None, digest, "", "", (), 0.0)
 
 
-def continued(parent: str) -> PlaybookInjected:
+def make_continuation(parent: str) -> PlaybookInjected:
     """Return what a fork records, which is given nothing: it has what the session that it continues was given."""
-    return injected(()).evolve(left_out=Numbers({}), lineage=parent)
+    return make_injection(()).evolve(left_out=Numbers({}), lineage=parent)
 
 
 def give(project: Project, session: str, *names: str) -> None:
     """Record once that a session was given these entries, as the hook of its start does."""
     by = {"rater": "tallybook", "session": session}
-    record.write(project, [Request(PlainEvents((injected(names),)), by, f"injected:{session}")])
+    record.write(project, [Request(PlainEvents((make_injection(names),)), by, f"injected:{session}")])

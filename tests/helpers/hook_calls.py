@@ -78,7 +78,7 @@ def _encode(payload: Mapping[str, Any] | bytes, session: str) -> bytes:
     return payload if isinstance(payload, bytes) else json.dumps({"session_id": session, **payload}).encode()
 
 
-def told(answer: str) -> str:
+def read_context(answer: str) -> str:
     """Return the context that an answer hands to the model, empty without an answer."""
     said = json.loads(answer or '{"hookSpecificOutput":{"additionalContext":""}}')
     context: str = said["hookSpecificOutput"]["additionalContext"]

@@ -77,7 +77,7 @@ def line_of(kind: str, body: Any, free: Any = None, version: int | None = None) 
     return what, None if free is None else dumps(free)
 
 
-def decoded(*lines: tuple[str, str | None]) -> Sequence[Event]:
+def decode_lines(*lines: tuple[str, str | None]) -> Sequence[Event]:
     """Return the codec's events for lines whose proofs fit."""
     batch = forge(*lines)
     found = read(batch.raw)
@@ -88,7 +88,7 @@ def decoded(*lines: tuple[str, str | None]) -> Sequence[Event]:
 def damage_in_the_second(*lines: tuple[str, str | None]) -> str:
     """Return the message about a batch whose line 2 is the first invalid one."""
     with pytest.raises(DamagedLedgerError) as caught:
-        decoded(line_of("point.removed", {"name": "kpt_001"}), *lines)
+        decode_lines(line_of("point.removed", {"name": "kpt_001"}), *lines)
     (problem,) = caught.value.problems
     assert (2, "seq 2") == (problem.seq, problem.source)
     return problem.message

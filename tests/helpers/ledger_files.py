@@ -19,12 +19,12 @@ from tallybook.ledger.storage.head import NO_HEAD, Head
 from tallybook.projections.surfaces.workspace.project import Project
 
 
-def held(project: Project) -> AbstractContextManager[object]:
+def hold_ledger_lock(project: Project) -> AbstractContextManager[object]:
     """Hold the ledger's lock, as another process would: a lock belongs to the opening of the file."""
     return disk.hold_lock(project.ledger / "lock", 0)
 
 
-def spooled(project: Project) -> list[Path]:
+def list_spooled(project: Project) -> list[Path]:
     """Return the spooled files, oldest first."""
     return sorted((project.ledger / "spool").glob("*.json"))
 

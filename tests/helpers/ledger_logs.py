@@ -35,7 +35,7 @@ class Clock:
         return self().at
 
 
-def rated(*names: str) -> list[Draft]:
+def make_ratings(*names: str) -> list[Draft]:
     """Return one rating for each name."""
     return [Draft("point.rated", 1, {"name": name, "rating": "helpful"}) for name in names]
 
@@ -43,7 +43,7 @@ def rated(*names: str) -> list[Draft]:
 def append(log: AnyLog, *names: str, key: str | None = None) -> RawBatch | None:
     """Append one batch of ratings in a transaction of its own."""
     with log.transaction() as tx:
-        return tx.append(rated(*names), BY, key)
+        return tx.append(make_ratings(*names), BY, key)
 
 
 def lines(log: AnyLog) -> list[dict[str, Any]]:
@@ -59,14 +59,14 @@ def names(log: AnyLog) -> list[str]:
 def break_off(log: AnyLog) -> None:
     """Append one batch with the key ``k``, and one that is refused, in a transaction that ends with the refusal."""
     with log.transaction() as tx:
-        tx.append(rated("lost"), BY, "k")
+        tx.append(make_ratings("lost"), BY, "k")
         tx.append([Draft("x.y", 1, {}, {"text": "\udc00"})], BY)
 
 
 # Helpers of tests: a log with all shapes of batches, and ways to damage it.
 
 
-def opening(ledger: str) -> list[Draft]:
+def make_opening(ledger: str) -> list[Draft]:
     """Return the drafts of a ledger's first batch."""
     return [encode(LedgerOpened(ledger, 1))]
 
@@ -81,7 +81,7 @@ GROUPS = [
     [encode(PointRated("kpt_002", "harmful"))],
     [encode(PointEdited("kpt_001", 1, 0, "J*")), encode(PlaybookEdited(None, None, '{"version":"J"}'))],
 ]
-BATCHES = batches_of(opening("ledger-1"), *GROUPS)
+BATCHES = batches_of(make_opening("ledger-1"), *GROUPS)
 LOG = raw(BATCHES)
 LINES = LOG.splitlines(keepends=True)
 
@@ -108,7 +108,7 @@ def seal_of(mark: Position, torn: bytes, **changed: object) -> RawBatch:
     return frame([Draft("log.recovered", 1, body)], stamp(mark._replace(offset=end)))
 
 
-def sealed_log(torn: bytes, **changed: object) -> Sealed:
+def make_sealed_log(torn: bytes, **changed: object) -> Sealed:
     """Return a log of two batches, a torn range on lines of its own, its seal, and two more batches."""
     torn += b"" if torn.endswith(b"\n") else b"\n"
     before = BATCHES[:2]

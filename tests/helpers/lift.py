@@ -58,7 +58,7 @@ def end(project: Project, session: str, percent: float | None = 100) -> None:
     record.write(project, [request])
 
 
-def measured(failed: int, calls: int = 18, *, ended: bool = True) -> SessionMeasured:
+def make_measurement(failed: int, calls: int = 18, *, ended: bool = True) -> SessionMeasured:
     """Return what the worker records of a session with so many calls of tools."""
     return SessionMeasured(Numbers({"prompts": 2, "calls": calls, "failed": failed, "tests": 1, "ended": ended}))
 

@@ -28,12 +28,12 @@ def judge(trials: Sequence[Trial], share: float) -> Verdict:
     return judge_entries({"": trials}, share)[""]
 
 
-def clipped(value: float) -> float:
+def clip_score(value: float) -> float:
     """Return a score within 0 and 100."""
     return min(100.0, max(0.0, value))
 
 
-def drifting(rng: Random) -> Iterator[float]:
+def drift_means(rng: Random) -> Iterator[float]:
     """Yield the mean score of each lineage: it wanders around 70, and rarely by more than 10."""
     level = LEVEL
     while True:
@@ -43,31 +43,31 @@ def drifting(rng: Random) -> Iterator[float]:
 
 def plain(rng: Random, count: int, p: float, effect: float = 0.0) -> Iterator[Trial]:
     """Yield trials in which being told adds a constant effect."""
-    for _, level in zip(range(count), drifting(rng), strict=False):
+    for _, level in zip(range(count), drift_means(rng), strict=False):
         held = rng.random() < p
-        yield Trial(held, p, clipped(rng.gauss(level, SPREAD) + (0 if held else effect)))
+        yield Trial(held, p, clip_score(rng.gauss(level, SPREAD) + (0 if held else effect)))
 
 
-def trending(rng: Random, count: int, p: float, spread: float = SPREAD) -> Iterator[Trial]:
+def raise_mean(rng: Random, count: int, p: float, spread: float = SPREAD) -> Iterator[Trial]:
     """Yield trials without effect while the mean rises from 50 to 90."""
     for place in range(count):
-        yield Trial(rng.random() < p, p, clipped(rng.gauss(50 + 40 * place / count, spread)))
+        yield Trial(rng.random() < p, p, clip_score(rng.gauss(50 + 40 * place / count, spread)))
 
 
-def changing(rng: Random, count: int) -> Iterator[Trial]:
+def change_odds(rng: Random, count: int) -> Iterator[Trial]:
     """Yield trials without effect whose probability falls from 0.5 to 0.1 as the mean jumps from 60 to 80."""
     for place in range(count):
         p, level = (0.5, 60) if place < count / 2 else (0.1, 80)
-        yield Trial(rng.random() < p, p, clipped(rng.gauss(level, SPREAD)))
+        yield Trial(rng.random() < p, p, clip_score(rng.gauss(level, SPREAD)))
 
 
-def lasting(rng: Random, count: int, p: float, direct: float, carried: float) -> Iterator[Trial]:
+def let_effects_last(rng: Random, count: int, p: float, direct: float, carried: float) -> Iterator[Trial]:
     """Yield trials where what told sessions wrote stays: the share of told ones among the last adds to the score."""
     stock = 0.0
-    for _, level in zip(range(count), drifting(rng), strict=False):
+    for _, level in zip(range(count), drift_means(rng), strict=False):
         held = rng.random() < p
         score = rng.gauss(level, SPREAD) + carried * stock + (0 if held else direct)
-        yield Trial(held, p, clipped(score))
+        yield Trial(held, p, clip_score(score))
         stock += 0.1 * ((not held) - stock)
 
 
@@ -79,7 +79,7 @@ def clean_outcomes(rng: Random, avoided: float = 0.0) -> Iterator[float]:
         yield max(BOUNDS[0], 100 * (calls - failed + 2) / (calls + 2))
 
 
-def working(rng: Random, count: int, p: float, avoided: float, missing: float) -> Iterator[Trial]:
+def avoid_failures(rng: Random, count: int, p: float, avoided: float, missing: float) -> Iterator[Trial]:
     """Yield trials by `clean` in which being told avoids a share of the failures; outcomes are missing by chance."""
     told, held = clean_outcomes(rng, avoided), clean_outcomes(rng)
     for _ in range(count):
@@ -88,20 +88,20 @@ def working(rng: Random, count: int, p: float, avoided: float, missing: float) -
         yield Trial(is_held, p, None if rng.random() < missing else outcome, BOUNDS)
 
 
-def opposed(rng: Random, count: int, p: float, share: float) -> Iterator[Trial]:
+def lose_outcomes(rng: Random, count: int, p: float, share: float) -> Iterator[Trial]:
     """Yield trials by `clean` without effect, of which the told lose their worst outcomes and the held their best."""
     known = sorted(y for _, y in zip(range(400), clean_outcomes(rng), strict=False))
     worst, best = known[int(share * 400)], known[-1 - int(share * 400)]
-    for trial in working(rng, count, p, 0.0, 0.0):
+    for trial in avoid_failures(rng, count, p, 0.0, 0.0):
         outcome = trial.outcome or 0.0
         # As many have the very best outcome as have none that failed: chance takes the share of them.
         is_lost = rng.random() < 2 * share and outcome >= best if trial.held else outcome <= worst
         yield trial._replace(outcome=None) if is_lost else trial
 
 
-def late(rng: Random, count: int, p: float, lag: int, *, by_ends: bool) -> Iterator[Trial]:
+def end_late(rng: Random, count: int, p: float, lag: int, *, by_ends: bool) -> Iterator[Trial]:
     """Yield trials without effect while the mean rises; told sessions end so many sessions later than held ones."""
-    trials = list(trending(rng, count, p, SPREAD / 3))
+    trials = list(raise_mean(rng, count, p, SPREAD / 3))
     ends = {place: place + (0 if trial.held else lag) for place, trial in enumerate(trials)}
     yield from (trials[place] for place in sorted(ends, key=ends.__getitem__)) if by_ends else trials
 
@@ -109,29 +109,29 @@ def late(rng: Random, count: int, p: float, lag: int, *, by_ends: bool) -> Itera
 def session_scores(rng: Random, level: float, count: int) -> list[float]:
     """Return the scores of the sessions of a lineage, which resemble each other."""
     of_lineage = rng.gauss(level, 12)
-    return [clipped(rng.gauss(of_lineage, 9)) for _ in range(count)]
+    return [clip_score(rng.gauss(of_lineage, 9)) for _ in range(count)]
 
 
-def resumed(rng: Random, count: int, p: float, *, singly: bool) -> Iterator[Trial]:
+def resume_lineages(rng: Random, count: int, p: float, *, singly: bool) -> Iterator[Trial]:
     """Yield lineages of five sessions without effect, each session counted or the first alone."""
-    for _, level in zip(range(count), drifting(rng), strict=False):
+    for _, level in zip(range(count), drift_means(rng), strict=False):
         held, outcomes = rng.random() < p, session_scores(rng, level, 5)
         yield from (Trial(held, p, outcome) for outcome in (outcomes if singly else outcomes[:1]))
 
 
-def placed(rng: Random, count: int, p: float, *, refilled: bool) -> Iterator[Trial]:
+def fill_places(rng: Random, count: int, p: float, *, refilled: bool) -> Iterator[Trial]:
     """Yield trials of an entry without effect whose place, when it is held, may go to one that adds 15 points."""
     for trial in plain(rng, count, p):
         extra = 15 if trial.held and refilled else 0
-        yield trial._replace(outcome=clipped((trial.outcome or 0) + extra))
+        yield trial._replace(outcome=clip_score((trial.outcome or 0) + extra))
 
 
 def twins(rng: Random, count: int, p: float, effect: float) -> dict[str, list[Trial]]:
     """Return the trials of two entries drawn apart, each of which gives the whole effect alone."""
     trials: dict[str, list[Trial]] = {"one": [], "other": []}
-    for _, level in zip(range(count), drifting(rng), strict=False):
+    for _, level in zip(range(count), drift_means(rng), strict=False):
         held = {name: rng.random() < p for name in trials}
-        outcome = clipped(rng.gauss(level, SPREAD) + (0 if all(held.values()) else effect))
+        outcome = clip_score(rng.gauss(level, SPREAD) + (0 if all(held.values()) else effect))
         for name, mine in trials.items():
             mine.append(Trial(held[name], p, outcome))
     return trials
@@ -140,11 +140,11 @@ def twins(rng: Random, count: int, p: float, effect: float) -> dict[str, list[Tr
 def many(rng: Random, count: int, p: float, effects: Mapping[str, float]) -> dict[str, list[Trial]]:
     """Return the trials of entries drawn apart, whose effects add up."""
     trials: dict[str, list[Trial]] = {name: [] for name in effects}
-    for _, level in zip(range(count), drifting(rng), strict=False):
+    for _, level in zip(range(count), drift_means(rng), strict=False):
         held = {name: rng.random() < p for name in effects}
         score = rng.gauss(level, SPREAD) + sum(effect for name, effect in effects.items() if not held[name])
         for name, mine in trials.items():
-            mine.append(Trial(held[name], p, clipped(score)))
+            mine.append(Trial(held[name], p, clip_score(score)))
     return trials
 
 
@@ -163,14 +163,14 @@ def first_claim(series: Mapping[str, Iterable[Trial]], share: float) -> int | No
     return None
 
 
-def unaffected(rng: Random, count: int, p: float, names: int) -> dict[str, list[Trial]]:
+def make_trials_without_effect(rng: Random, count: int, p: float, names: int) -> dict[str, list[Trial]]:
     """Return the trials of entries without effect, drawn in lineages of one to six sessions.
 
     The outcome is that of the lineage's first ended session. The lineage's further sessions add no trial, so a look
     after each session is one after each trial.
     """
     trials = {str(name): list[Trial]() for name in range(names)}
-    for _, level in zip(range(count), drifting(rng), strict=False):
+    for _, level in zip(range(count), drift_means(rng), strict=False):
         outcome, *_ = session_scores(rng, level, rng.randint(1, 6))
         for mine in trials.values():
             mine.append(Trial(rng.random() < p, p, outcome))
@@ -184,7 +184,7 @@ def ledger_claims(rng: Random, count: int) -> bool:
     each; the probability differs from ledger to ledger.
     """
     p = rng.choice((0.1, 0.2, 0.5))
-    asked = (unaffected(rng, count, p, names) for names in (1, 1, 8))
+    asked = (make_trials_without_effect(rng, count, p, names) for names in (1, 1, 8))
     return any(first_claim(series, budget(number)) is not None for number, series in enumerate(asked, 1))
 
 

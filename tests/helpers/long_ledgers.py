@@ -74,7 +74,7 @@ def make_long(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(checkpoints, "TAIL_BYTES", 0)
 
 
-def opened(folder: Path) -> JsonlLog:
+def open_long_ledger(folder: Path) -> JsonlLog:
     """Return the ledger of a new project in a folder, a minute a batch."""
     (folder / ".claude").mkdir(parents=True)
     minutes = count(1_700_000_000_000_000, 60_000_000)
@@ -92,10 +92,10 @@ def grow(log: JsonlLog, stretches: Sequence[Sequence[Any]]) -> None:
     for index, events in enumerate(stretches, begin):
         ids = [record.id for batch in decode(log.read()) for record in batch.records]
         with log.transaction() as tx:
-            tx.append([encode(_named(event, ids)) for event in events], HUMAN | {"session": f"s{index}"})
+            tx.append([encode(_name_events(event, ids)) for event in events], HUMAN | {"session": f"s{index}"})
 
 
-def _named(event: Any, ids: Sequence[str]) -> Any:
+def _name_events(event: Any, ids: Sequence[str]) -> Any:
     """Return an event that names events of this ledger by their ids."""
     known = {f"id-{number}": id_ for number, id_ in enumerate(ids, 1)}
     if isinstance(event, EventsVoided):

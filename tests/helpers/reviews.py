@@ -15,7 +15,7 @@ import time
 from typing import Any
 
 from helpers.commands import Run
-from helpers.events import injected
+from helpers.events import make_injection
 from tallybook.ledger import clock
 from tallybook.ledger.codec import encode
 from tallybook.ledger.events import Event, TranscriptRead
@@ -111,4 +111,4 @@ def give(here: Path, *names: str, sessions: int = 10, seen: bool = True) -> None
     """Give entries to sessions; where citations are seen, the transcripts are then read."""
     for number in range(sessions):
         read = (TranscriptRead("", 0, 9, 9, "", "none"),) if seen else ()
-        record(here, injected(names, 0), *read, session=f"s{number}")
+        record(here, make_injection(names, 0), *read, session=f"s{number}")

@@ -123,7 +123,7 @@ def noon(day: str) -> str:
     return f"{day}T12:00:00.000000Z"
 
 
-def folded(config: Config, *sessions: tuple[str, str, Mapping[str, Mapping[str, float]], str]) -> Scores:
+def fold_sessions(config: Config, *sessions: tuple[str, str, Mapping[str, Mapping[str, float]], str]) -> Scores:
     """Return the scores of sessions, each ``(id, time, measurements, version)``."""
     told = [(id_, at, event) for id_, at, measured, version in sessions for event in events(measured, version)]
     records = (
@@ -139,7 +139,7 @@ def plain(value: float, component: str = "ac09") -> dict[str, dict[str, float]]:
 
 def example(config: Config) -> Scores:
     """Return the scores of the session of the document's example."""
-    return folded(config, (EXAMPLE, AT, MEASURED, "2.0.0"))
+    return fold_sessions(config, (EXAMPLE, AT, MEASURED, "2.0.0"))
 
 
 def record_events(project: Path, session: str | None, told: tuple[Event, ...], when: str | None = None) -> None:

@@ -16,7 +16,7 @@ BY = {"rater": "reflector", "session": "s1"}
 WIDTHS = pytest.mark.parametrize("width", [40, 80])
 
 
-def shown(screen: Callable[[Console], None], width: int = 80, encoding: str = "utf-8") -> str:
+def render_screen(screen: Callable[[Console], None], width: int = 80, encoding: str = "utf-8") -> str:
     """Return the output of a screen in a pipe of this width and encoding."""
     stream = TextIOWrapper(BytesIO(), encoding=encoding, newline="\n")
     screen(terminal.console_for(stream, width))
@@ -29,13 +29,13 @@ def words(text: str) -> str:
     return " ".join(text.split())
 
 
-def rating(seq: int, helpful: int, harmful: int, rating: str = "harmful") -> dict[str, Any]:
+def make_rating_row(seq: int, helpful: int, harmful: int, rating: str = "harmful") -> dict[str, Any]:
     """Return a row of a trail: a rating that counted, with the counters after it."""
     row = {"seq": seq, "at": AT, "kind": "point.rated", "by": BY, "rating": rating}
     return row | {"helpful": helpful, "harmful": harmful}
 
 
-def ignored(seq: int, reason: str, rating: str = "helpful") -> dict[str, Any]:
+def make_ignored_row(seq: int, reason: str, rating: str = "helpful") -> dict[str, Any]:
     """Return a row of an event without effect."""
     return {"seq": seq, "at": AT, "kind": "point.rated", "by": BY, "rating": rating, "reason": reason}
 
@@ -51,13 +51,17 @@ PRUNED: dict[str, Any] = {
     "decided_by": {"seq": 12, "id": "019a", "at": AT, "by": BY},
     "trail": [
         LEARNED,
-        rating(4, 1, 0, "helpful"),
-        rating(6, 1, 1),
-        rating(8, 1, 2),
-        rating(11, 1, 3),
+        make_rating_row(4, 1, 0, "helpful"),
+        make_rating_row(6, 1, 1),
+        make_rating_row(8, 1, 2),
+        make_rating_row(11, 1, 3),
         {**LEARNED, "seq": 12, "kind": "playbook.updated", "helpful": 1, "harmful": 3},
     ],
-    "ignored": [ignored(5, "has no effect", "neutral"), ignored(14, "already pruned"), ignored(16, "already pruned")],
+    "ignored": [
+        make_ignored_row(5, "has no effect", "neutral"),
+        make_ignored_row(14, "already pruned"),
+        make_ignored_row(16, "already pruned"),
+    ],
     **dict.fromkeys(("origin", "original", "vanished_by")),
     **{field: [] for field in ("notes", "deciding", "lineage")},
     **{field: {"count": 0, "last": None} for field in ("told", "cited")},

@@ -78,7 +78,7 @@ class ShakyEngine(Engine):
         step("engine.append, before")
         if self.before_append is not None:
             quicker, self.before_append = self.before_append, None
-            with undisturbed():
+            with let_act():
                 quicker()
         if self.refusal is not None:
             raise self.refusal
@@ -128,7 +128,7 @@ def step(name: str) -> None:
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
+def let_act() -> Iterator[None]:
     """Let another machine act meanwhile that is not killed."""
     saved = _left[:]
     _left.clear()
@@ -138,7 +138,7 @@ def undisturbed() -> Iterator[None]:
         _left[:] = saved
 
 
-def _killed(name: str, action: Callable[..., Any]) -> Callable[..., Any]:
+def _make_killed(name: str, action: Callable[..., Any]) -> Callable[..., Any]:
     """Return an action with a step before it and one after it."""
 
     def killed(*words: Any, **more: Any) -> Any:
@@ -151,7 +151,7 @@ def _killed(name: str, action: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextmanager
-def crashing(number: int, draw: random.Random) -> Iterator[None]:
+def crash_at_step(number: int, draw: random.Random) -> Iterator[None]:
     """Kill what is done in it at its n-th step."""
     _left.append(number)
     torn = draw.random() < 0.5
@@ -181,9 +181,9 @@ def crashing(number: int, draw: random.Random) -> Iterator[None]:
 
     patches: list[tuple[Any, str, Any]] = [
         (Replica, "append", torn_append),
-        (replicas, "write_current", _killed("write_current", replicas.write_current)),
+        (replicas, "write_current", _make_killed("write_current", replicas.write_current)),
         (Transaction, "__exit__", killed_exit),
-        (disk, "replace_file", _killed("replace_file", disk.replace_file)),
+        (disk, "replace_file", _make_killed("replace_file", disk.replace_file)),
     ]
     originals = [getattr(owner, name) for owner, name, _ in patches]
     for owner, name, patch in patches:

@@ -16,7 +16,7 @@ import attrs
 from helpers.engines import Fixtures
 from helpers.ledger_files import head_of
 from helpers.memory_store import FAULTS
-from helpers.sharing_faults import CrashError, ShakyEngine, crashing
+from helpers.sharing_faults import CrashError, ShakyEngine, crash_at_step
 from helpers.sharing_machines import Site
 from helpers.sharing_model import UNKNOWN, BookModel, Intent
 from tallybook.ledger import events
@@ -268,7 +268,7 @@ class RandomHistory:
         """Sync, and kill it at one of its steps."""
         number = self.random.randrange(1, 30)
         try:
-            with crashing(number, self.random):
+            with crash_at_step(number, self.random):
                 site.sync(self.engine)
                 with site.clock():
                     commands.replay(site.project)
@@ -475,7 +475,7 @@ def rejoin(history: RandomHistory, site: Site, *, kills: bool = True) -> None:
             history.model.relanded |= ids
     if kills and history.random.random() < 0.5:
         try:
-            with suppress(OtherBookError, EngineError), crashing(history.random.randrange(1, 12), history.random):
+            with suppress(OtherBookError, EngineError), crash_at_step(history.random.randrange(1, 12), history.random):
                 site.rejoin(history.engine)
         except CrashError as error:
             history.told.append(f"killed: {error}")

@@ -111,7 +111,7 @@ class ScriptedClient:
 
     def plans(self, *steps: Mapping[str, Any] | str) -> None:
         """Let it answer so from its next call on, the last answer again and again; a text is what its model says."""
-        made = [said(step) if isinstance(step, str) else dict(step) for step in steps]
+        made = [say(step) if isinstance(step, str) else dict(step) for step in steps]
         (self.folder / "plan.json").write_text(json.dumps(made), encoding="utf-8")
 
     @property
@@ -125,7 +125,7 @@ class ScriptedClient:
         )
 
 
-def said(text: str, **fields: Any) -> dict[str, Any]:
+def say(text: str, **fields: Any) -> dict[str, Any]:
     """Return what the client prints where its model says this."""
     usage = {"input_tokens": 1000, "cache_read_input_tokens": 200, "output_tokens": 50}
     result = {"type": "result", "subtype": "success", "is_error": False, "result": text, "usage": usage}
@@ -141,7 +141,7 @@ def client_in(folder: Path, name: str = "claude") -> ScriptedClient:
     return ScriptedClient(folder)
 
 
-def kept(folder: Path) -> Path:
+def find_transcripts(folder: Path) -> Path:
     """Return where the agent keeps the transcripts of the sessions in a folder."""
     return Path.home() / ".claude" / "projects" / re.sub("[^A-Za-z0-9]", "-", str(folder))
 

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 from hypothesis import strategies as st
 
-from helpers.events import injected
+from helpers.events import make_injection
 from helpers.reference_model import COUNTS, NAMES, TEXTS
 from tallybook.ledger.clock import Now, moment
 from tallybook.ledger.events import (
@@ -106,7 +106,7 @@ KNOWN = st.one_of(
     st.builds(PointMerged, NAMES, st.lists(NAMES, max_size=3).map(tuple), NONE),
     st.builds(EventsVoided, st.lists(EVENT_IDS, max_size=4).map(tuple), st.none(), NONE),
     st.builds(EventsVoided, st.just(()), st.integers(0, 9).map("s{}".format), NONE),
-    st.builds(injected, st.lists(NAMES, max_size=3).map(tuple), COUNTS),
+    st.builds(make_injection, st.lists(NAMES, max_size=3).map(tuple), COUNTS),
     st.builds(
         PlaybookInjected,
         st.lists(NAMES, max_size=2).map(tuple),
@@ -203,17 +203,17 @@ def comparable(state: State) -> list[Any]:
 def _comparable_value(value: Any) -> Any:
     if isinstance(value, dict) and any(isinstance(child, State) for child in value.values()):
         return [[key, comparable(child)] for key, child in value.items()]
-    return comparable(value) if isinstance(value, State) else plain(_without_position(value))
+    return comparable(value) if isinstance(value, State) else plain(_drop_position(value))
 
 
-def _without_position(value: Any) -> Any:
+def _drop_position(value: Any) -> Any:
     """Return a value without the last line of its batch, which may be of an unknown kind, and without drawn ids."""
     if isinstance(value, dict):
         return {key: state._replace(id="") if isinstance(state, Maker) else state for key, state in value.items()}
     return value
 
 
-def ticking() -> Callable[[], Now]:
+def make_ticking_clock() -> Callable[[], Now]:
     """Return a clock that moves on by a second at each read."""
     seconds = iter(range(1_000_000_000, 2_000_000_000))
     return lambda: moment(next(seconds) * 1_000_000)
@@ -230,23 +230,23 @@ TIMES = {"seq", "chain", "latest_batch", "latest", "stamp", "adoption"}
 KEPT = {"used", "high_water", "rewrites", "last_redaction"}
 
 
-def shown(state: Playbook) -> dict[str, Any]:
+def list_state(state: Playbook) -> dict[str, Any]:
     """Return all of a playbook's state, except for event times and used names."""
     fields = attrs.fields_dict(Playbook).keys() - TIMES - KEPT
     return {field: plain(getattr(state, field)) for field in sorted(fields)}
 
 
-def folded(batches: Sequence[Batch], until: int | None = None) -> Playbook:
+def fold_playbook(batches: Sequence[Batch], until: int | None = None) -> Playbook:
     """Return the playbook of a history, without its undone events."""
     return fold_history(PLAYBOOK, lambda: batches, until)
 
 
 def playbook(*stretches: list[Any]) -> Playbook:
     """Return the playbook after these batches."""
-    return folded(history(stretches))
+    return fold_playbook(history(stretches))
 
 
-def without(batches: Sequence[Batch], ids: Collection[str]) -> list[Batch]:
+def drop_events(batches: Sequence[Batch], ids: Collection[str]) -> list[Batch]:
     """Return a history without some events, of kinds that can be undone."""
     left = [
         [record for record in batch.records if not (record.id in ids and type(record.event) in UNDOABLE)]
@@ -255,7 +255,7 @@ def without(batches: Sequence[Batch], ids: Collection[str]) -> list[Batch]:
     return [make_batch(*records) for records in left if records]
 
 
-def followed_by(batches: Sequence[Batch], *stretches: Sequence[Any], session: str | None = None) -> list[Batch]:
+def append_batches(batches: Sequence[Batch], *stretches: Sequence[Any], session: str | None = None) -> list[Batch]:
     """Return a history with these further batches, by a session of their own."""
     told = list(batches)
     for events in stretches:
