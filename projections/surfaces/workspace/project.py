@@ -158,7 +158,7 @@ def find_project(given: StrPath | None = None) -> Project:
         BadInputError: The one given is not a folder, or not for this user.
     """
     if given and not os.path.isdir(given):
-        raise BadInputError(str(given), "is not a folder")
+        raise BadInputError(str(given), "is not a folder that you may read")
     root, start = locate(given)
     return Project(as_path(root), as_path(start))
 
