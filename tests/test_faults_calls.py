@@ -15,7 +15,7 @@ import sys
 
 import pytest
 
-from faults.at_calls import BROKEN, SceneTrial, errors, facts, go_on, kills, some, unclear
+from faults.at_calls import BROKEN, SceneTrial, errors, facts, go_on, kills, select_evenly, unclear
 from faults.scenes import (
     CHANGING,
     PRIVATE,
@@ -26,10 +26,10 @@ from faults.scenes import (
     TOLD,
     Fault,
     Scene,
+    plant_secret,
     run,
     three_entries,
     why_not,
-    with_secret,
 )
 from helpers.commands import CommandResult
 from helpers.events import HUMAN, list_events
@@ -60,7 +60,7 @@ def test_a_command_that_ends_or_fails_at_a_call_loses_nothing(trial: SceneTrial)
     """Acknowledged events are there once, others whole or absent; a failure is one clear line and exit code 4."""
     calls = trial.staged.calls
     changing = [call for call in calls if call.name in CHANGING]
-    chosen = [*some(kills(changing), KILLS), *some(errors(changing), FAILURES)]
+    chosen = [*select_evenly(kills(changing), KILLS), *select_evenly(errors(changing), FAILURES)]
     outcomes = [trial.suffer(fault) for fault in chosen]
     assert [] == [(str(outcome.fault), outcome.problems) for outcome in outcomes if outcome.problems]
     assert {-signal.SIGKILL} == {outcome.answer.code for outcome in outcomes[:KILLS]}
@@ -233,7 +233,7 @@ needs_chattr = pytest.mark.skipif(shutil.which("chattr") is None, reason="chattr
 @needs_chattr
 def test_an_append_only_log_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The event is recorded, no reader shows the text, the answer lists the log; a writer finishes it later."""
-    project = with_secret(tmp_path)
+    project = plant_secret(tmp_path)
     before = shown(project)
     log = project.ledger / "events.jsonl"
     with flagged("a", log):
@@ -254,7 +254,7 @@ def test_an_append_only_log_is_listed(tmp_path: Path, capsys: pytest.CaptureFixt
 @needs_chattr
 def test_a_read_only_project_is_not_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """In a read-only project the dry run finds the text, and the redaction is refused with exit code 4."""
-    project = with_secret(tmp_path)
+    project = plant_secret(tmp_path)
     files = {path: path.read_bytes() for path in project.claude.rglob("*") if path.is_file()}
     with flagged("i", *files, project.ledger, project.claude):
         assert 0 == main.run(["--project", str(project.root), "redact", "--text", PRIVATE, "--dry-run"])
@@ -333,7 +333,7 @@ def attempt(project: Project, secret: str) -> None:
 
 def test_a_second_redaction_finishes_an_unfinished_one(tmp_path: Path) -> None:
     """The next redaction erases what an earlier one could not, each with its own reason."""
-    project = with_secret(tmp_path)
+    project = plant_secret(tmp_path)
     stuck = project.ledger / "odd.txt"
     stuck.write_text("\\u0068unter2-of-the-customer")
     assert 1 == len(redact(project, RedactionTarget(text=PRIVATE), "first", HUMAN).remaining)

@@ -484,7 +484,9 @@ def protected(tmp_path: Path) -> Iterator[Callable[[Callable[[Path], Project]], 
 APPENDING = [("show",), ("verify",), ("add", "more"), ("rate", "kpt_001", "helpful"), ("replay",)]
 
 
-@pytest.mark.parametrize("make", [scenes.three_entries, scenes.torn, scenes.waiting, scenes.changed, scenes.unrendered])
+@pytest.mark.parametrize(
+    "make", [scenes.three_entries, scenes.tear_log, scenes.spool_payload, scenes.edit_playbook, scenes.remove_rendering]
+)
 def test_every_command_works(
     protected: Callable[[Callable[[Path], Project]], Project], make: Callable[[Path], Project]
 ) -> None:

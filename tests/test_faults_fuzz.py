@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import pytest
 
 from faults import FaultOptions, verdicts
-from faults.fuzz import changed, hostile, log_of, logs, packed, proven_anew, rows, unpacked
+from faults.fuzz import change_log, hostile, log_of, logs, pack_log, prove_again, rows, unpack_log
 from faults.verdicts import RATED, Case, ReadResult, end_of, judge
 from helpers.commands import ROOT
 from tallybook.ledger import search, strict_json
@@ -42,7 +42,7 @@ LED = 60
 @given(st.integers(0, len(logs()) - 1), st.randoms(use_true_random=False))
 def test_every_path_has_one_verdict(tmp_path: Path, number: int, chance: Random) -> None:
     """Fold, verify, salvage, views, the writer's checks, its index and an append agree about every changed log."""
-    assert () == judge(tmp_path / "ledger", changed(chance, logs()[number])).complaints
+    assert () == judge(tmp_path / "ledger", change_log(chance, logs()[number])).complaints
 
 
 @pytest.mark.skipif(find_spec("atheris") is None, reason="atheris is not installed (it comes with the group `fuzz`)")
@@ -59,8 +59,8 @@ def test_an_unchanged_log_is_valid_to_all_paths(tmp_path: Path, number: int) -> 
     """The starting log is valid to all paths, and computing its proofs anew changes no byte."""
     data = logs()[number]
     assert (True, True, ()) == judge(tmp_path / "ledger", data)
-    assert data == proven_anew(data)
-    assert data == unpacked(packed(data))
+    assert data == prove_again(data)
+    assert data == unpack_log(pack_log(data))
 
 
 def test_the_logs_hold_every_kind_and_every_form() -> None:
@@ -76,7 +76,7 @@ def test_a_continued_line_with_two_session_fields_is_damage_to_every_path(tmp_pa
     """Its head is checked like that of any other line, though its text belongs to the line before it."""
     (log,) = {log for log in logs() if b'"kind":"text.continued"' in log and b'"by":{"rater":"test"},\t' in log}
     head, kind, rest = log.partition(b'\t"kind":"text.continued"')
-    data = proven_anew(head + b'"by":{"rater":"test"},' + kind + rest)
+    data = prove_again(head + b'"by":{"rater":"test"},' + kind + rest)
     assert (False, False, ()) == tuple(judge(tmp_path / "ledger", data))
 
 
@@ -202,7 +202,7 @@ def log_with(place: str, text: bytes) -> bytes:
     """Return a log of three lines whose second has these bytes in a place, with matching proofs."""
     draft, old, new = PLACES[place]
     opening, line, rest = log_of([draft], [encode(RATED)]).splitlines(keepends=True)
-    return proven_anew(opening + line.replace(old, new % text, 1) + rest, renumbered=False)
+    return prove_again(opening + line.replace(old, new % text, 1) + rest, renumbered=False)
 
 
 def read(folder: Path, data: bytes) -> HostileVerdicts:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from faults.at_calls import kills, some
-from faults.scenes import CHANGING, Scene, Staged, cited, here, why_not
+from faults.at_calls import kills, select_evenly
+from faults.scenes import CHANGING, Scene, Staged, cite_entry, here, why_not
 from helpers.events import give
 from helpers.hook_calls import events
 from helpers.ledger_files import hold_ledger_lock
@@ -63,9 +63,9 @@ def test_a_reflection_that_is_killed_at_any_call_lands_once(
     """Killed before, between and behind its appends: the next one goes on where this one stopped."""
     client.plans(TEXT)
     monkeypatch.delenv("CLAUDE_PROJECT_DIR", raising=False)
-    staged = Staged(Scene(cited, ("reflect", "--rater", "claude"), ""), tmp_path)
+    staged = Staged(Scene(cite_entry, ("reflect", "--rater", "claude"), ""), tmp_path)
     assert ONCE == counted(staged.project)
-    chosen = some(kills([call for call in staged.calls if call.name in CHANGING]), KILLS)
+    chosen = select_evenly(kills([call for call in staged.calls if call.name in CHANGING]), KILLS)
     for fault in chosen:
         assert -signal.SIGKILL == staged.play(fault).code, fault
         again = here(staged.project, "reflect", "--rater", "claude")

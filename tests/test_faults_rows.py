@@ -35,7 +35,7 @@ QUICK_LOSSES = ("git: power loss of machines",)
 
 def test_every_mutation_is_found(tmp_path: Path) -> None:
     """Of all seeded changes of a log, verify finds each, a fold refuses each, and no answer is silently wrong."""
-    tally = mutations.ours(FaultOptions(tmp_path, SEED), MUTATIONS, "Tallybook")
+    tally = mutations.change_own_log(FaultOptions(tmp_path, SEED), MUTATIONS, "Tallybook")
     assert () == tally.failures
     assert [MUTATIONS, MUTATIONS, 0, 0, 0] == [*tally.counts.values()]
 
@@ -55,7 +55,7 @@ def test_the_mutations_are_of_every_kind_and_hit_every_section(tmp_path: Path) -
     made = list(mutations.mutations(image, mutations.build(tmp_path / "b", 2), 2_000, SEED))
     assert {*mutations.BYTES, *mutations.LINES} == {mutation.kind for mutation in made}
     assert [] == [mutation for mutation in made if mutation.data == image.data]
-    inside = [mutations.changed_line(image.data, mutation.data) for mutation in made]
+    inside = [mutations.find_changed_line(image.data, mutation.data) for mutation in made]
     assert {"crc", "head", "what", "free", "chain"} <= {hit[1] for hit in inside if hit is not None}
 
 

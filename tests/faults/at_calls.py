@@ -67,7 +67,7 @@ def go_on(project: Project) -> list[str]:
     ]
 
 
-def holding(project: Project, text: str) -> list[Path]:
+def find_files_with(project: Project, text: str) -> list[Path]:
     """Return the files of a project that hold a text."""
     files = (path for path in project.root.rglob("*") if path.is_file())
     return [path for path in files if text.encode() in path.read_bytes()]
@@ -145,7 +145,9 @@ class SceneTrial:
         counts = dict(zip(HEADINGS, numbers, strict=True))
         wrong = [f"{heading}: {counts[heading]}" for heading in BROKEN[:3] if counts[heading]] + refused
         if self.scene.takes_out and stood == self._whole:
-            wrong += [f"{path} still holds the text" for path in holding(self.staged.project, self.scene.takes_out)]
+            wrong += [
+                f"{path} still holds the text" for path in find_files_with(self.staged.project, self.scene.takes_out)
+            ]
         return counts, stood, wrong
 
 
@@ -188,7 +190,7 @@ def errors(calls: Sequence[SystemCall]) -> list[Fault]:
     return found
 
 
-def some(faults: Sequence[Fault], count: int | None) -> list[Fault]:
+def select_evenly(faults: Sequence[Fault], count: int | None) -> list[Fault]:
     """Return so many of the faults, evenly spread; all of them if there are no more, or for None."""
     if count is None or count >= len(faults):
         return list(faults)
@@ -208,7 +210,7 @@ def suffer(
     ):
         trial = SceneTrial(name, Path(folder))
         count = None if setting.count is None else -(-setting.count // len(SCENES))
-        chosen = some(faults(trial.staged.calls), count)
+        chosen = select_evenly(faults(trial.staged.calls), count)
         for fault in chosen:
             yield trial.suffer(fault)
 

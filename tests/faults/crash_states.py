@@ -131,7 +131,7 @@ def names(log: JsonlLog) -> list[str]:
     return [name for name in found if name is not None]
 
 
-def sealed_ranges(log: JsonlLog) -> list[tuple[int, int]]:
+def read_sealed_ranges(log: JsonlLog) -> list[tuple[int, int]]:
     """Return the ranges that are sealed, as (begin, end) offsets."""
     with log.path.open("rb") as file:
         scan = Scan(file.fileno(), START, log.path.stat().st_size)
@@ -164,7 +164,7 @@ def recover(folder: Path, written: Sequence[str]) -> StateResult:
         before = names(log)
         put(log, "after")
         outcome.read.extend(names(log))
-        outcome.sealed.extend(sealed_ranges(log))
+        outcome.sealed.extend(read_sealed_ranges(log))
         if outcome.read != [*before, *["after"] * LINES]:
             outcome.problems.append(f"read {before} and then {outcome.read}")
         for name in written:
@@ -178,7 +178,7 @@ def recover(folder: Path, written: Sequence[str]) -> StateResult:
     return outcome
 
 
-def refused(folder: Path, written: Sequence[str]) -> int:
+def count_refused(folder: Path, written: Sequence[str]) -> int:
     """Deliver the missing batches of a state, the newest first, and return how many were refused by mistake."""
     log = JsonlLog(folder)
     try:
@@ -213,7 +213,7 @@ def judge(
     }
 
 
-def opening(folder: Path) -> Recorder:
+def open_ledger_twice(folder: Path) -> Recorder:
     """Create a ledger; a second writer creates it too before the first has flushed, and a third batch follows."""
     with Recorder(folder) as run:
         first, second = JsonlLog(folder), JsonlLog(folder)
@@ -225,7 +225,7 @@ def opening(folder: Path) -> Recorder:
     return run
 
 
-def sealing(folder: Path) -> Recorder:
+def seal_lost_sector(folder: Path) -> Recorder:
     """Recover from a batch whose first sector was lost, though the cache has its keys; then continue."""
     log = JsonlLog(folder)
     put(log, "a")
@@ -247,7 +247,7 @@ def sealing(folder: Path) -> Recorder:
     return run
 
 
-def appending(folder: Path) -> Recorder:
+def append_in_between(folder: Path) -> Recorder:
     """Continue a ledger, with a second writer between the first one's write and its flush."""
     log, second = JsonlLog(folder), JsonlLog(folder)
     put(log, "a")
@@ -262,7 +262,7 @@ def appending(folder: Path) -> Recorder:
     return run
 
 
-def at_once(folder: Path) -> Recorder:
+def append_at_once(folder: Path) -> Recorder:
     """Continue a ledger with eight writers, each of which writes before any has flushed."""
     logs = [JsonlLog(folder) for _ in range(8)]
     put(logs[0], "a")
@@ -283,10 +283,10 @@ def _acknowledge(run: Recorder, log: JsonlLog, name: str) -> None:
 
 
 RUNS: dict[str, Callable[[Path], Recorder]] = {
-    "opening": opening,
-    "appending": appending,
-    "sealing": sealing,
-    "at once": at_once,
+    "opening": open_ledger_twice,
+    "appending": append_in_between,
+    "sealing": seal_lost_sector,
+    "at once": append_at_once,
 }
 """Name of a run → what makes and traces it."""
 
@@ -337,7 +337,7 @@ def suffer(name: str, limit: int, setting: FaultOptions) -> tuple[int, dict[str,
                 outcomes.append(recover(state_folder, written))
             materialise(state, root, state_folder)
             give_cache(root, state_folder)
-            unwanted = refused(state_folder, written)
+            unwanted = count_refused(state_folder, written)
             came = judge(outcomes[0], outcomes[1], now.acknowledged, written)
             came["lost"] += unwanted
             counts = {heading: counts[heading] + came[heading] for heading in HEADINGS}

@@ -60,12 +60,12 @@ def _lines(
     def make(after: Position, id_: str) -> Run:
         # Each line of a batch gets the same id in `forge`, so a batch of several is put together of single ones.
         ids = [f'"{id_}-{number}"' for number in range(len(lines))]
-        return _run(_with_ids(lines, after, ids, {"by": BY, **(head or {})}), after)
+        return _run(_give_ids(lines, after, ids, {"by": BY, **(head or {})}), after)
 
     return Forgery(name, fits, make)
 
 
-def _with_ids(
+def _give_ids(
     lines: Sequence[tuple[str, str | None]], after: Position, ids: Sequence[str], head: Mapping[str, str]
 ) -> RawBatch:
     """Return a batch of lines whose proofs all fit, each with an id of its own."""
@@ -78,27 +78,27 @@ def _with_ids(
         forged = forge(line, mark=position, head={"id": id_, "part": place, **head})
         pieces.append(forged.data + (b"}" if part < len(lines) else b""))
     data = b"\n".join(pieces)
-    return _chained(data, after, len(lines))
+    return _chain_lines(data, after, len(lines))
 
 
-def _chained(data: bytes, after: Position, size: int = 1) -> RawBatch:
+def _chain_lines(data: bytes, after: Position, size: int = 1) -> RawBatch:
     chain = compute_chain(after.chain, data)
     return RawBatch(
         after.seq + 1, after.seq + size, chain, after.offset, [*map(bytes, (data + b"}\n").splitlines(keepends=True))]
     )
 
 
-def _changed(name: str, change: Callable[[bytes], bytes]) -> Forgery:
+def _change_after_checksum(name: str, change: Callable[[bytes], bytes]) -> Forgery:
     """Return a rating whose bytes before the chain are changed after its checksum was made."""
 
     def make(after: Position, id_: str) -> Run:
         batch = forge((RATED[1], None), mark=after, head={"id": f'"{id_}"', "by": BY})
-        return _run(_chained(change(batch.data), after), after)
+        return _run(_chain_lines(change(batch.data), after), after)
 
     return Forgery(name, fits=False, make=make)
 
 
-def _headed(name: str, **changes: Any) -> Forgery:
+def _change_head(name: str, **changes: Any) -> Forgery:
     def make(after: Position, id_: str) -> Run:
         batch = forge((RATED[1], None), mark=after, head={"id": f'"{id_}"', "by": BY})
         return _run(batch, after)._replace(**changes)
@@ -183,7 +183,7 @@ def _kinds() -> Iterator[Forgery]:
         yield _lines(f"an entry {name[:20]!a}", added, fits=True)
 
 
-def _continued() -> Iterator[Forgery]:
+def _continue_text() -> Iterator[Forgery]:
     more = (CONTINUATION, '{"salt":"5a17","text":" more"}')
     added = line_of("point.added", {"name": "kpt_700"}, {"salt": "5a17", "text": "A text that goes on"})
     yield _lines("a continued text alone", more)
@@ -243,15 +243,17 @@ def _heads() -> Iterator[Forgery]:
         f'"kind":"point.starred","v":1,"body":"{"x" * 70_000}"',
     ):
         yield _lines(f"a line with {what[:60]!a}", (what, None))
-    yield _changed("a wrong checksum", lambda data: data.replace(b'"crc":"', b'"crc":"0', 1).replace(b'",', b",", 1))
-    yield _changed("bytes after the checksum", lambda data: data.replace(b"harmful", b"helpful"))
-    yield _changed("no JSON", lambda data: data.replace(b"{", b"<"))
-    yield _changed("CRLF", lambda data: data + b"\r")
-    yield _changed("bytes of no UTF-8", _resealed(b"harmful", b"harm\xff"))
-    yield _changed("a NUL byte", _resealed(b"harmful", b"harm\0"))
+    yield _change_after_checksum(
+        "a wrong checksum", lambda data: data.replace(b'"crc":"', b'"crc":"0', 1).replace(b'",', b",", 1)
+    )
+    yield _change_after_checksum("bytes after the checksum", lambda data: data.replace(b"harmful", b"helpful"))
+    yield _change_after_checksum("no JSON", lambda data: data.replace(b"{", b"<"))
+    yield _change_after_checksum("CRLF", lambda data: data + b"\r")
+    yield _change_after_checksum("bytes of no UTF-8", _reseal(b"harmful", b"harm\xff"))
+    yield _change_after_checksum("a NUL byte", _reseal(b"harmful", b"harm\0"))
 
 
-def _resealed(old: bytes, new: bytes) -> Callable[[bytes], bytes]:
+def _reseal(old: bytes, new: bytes) -> Callable[[bytes], bytes]:
     def change(data: bytes) -> bytes:
         core = data[len(b'{"crc":"00000000",') :].replace(old, new)
         return b'{"crc":"%08x",%b' % (binascii.crc32(core), core)
@@ -284,9 +286,9 @@ def forgeries() -> list[Forgery]:
     return [
         *kinds,
         *_kinds(),
-        *_continued(),
+        *_continue_text(),
         *_heads(),
-        *(_headed(f"a run with {name}", **changes) for name, changes in RUNS.items()),
+        *(_change_head(f"a run with {name}", **changes) for name, changes in RUNS.items()),
         *map(_bytes, NO_RUNS),
     ]
 
@@ -318,7 +320,7 @@ class ForgingTrial:
             run = forgery.make(end, f"forged-{self._numbers}")
             self._numbers += 1
             number = len(self.store.runs) + 1
-            self.store.runs[number] = _stored(run)
+            self.store.runs[number] = _read_stored(run)
             expected[f"run {number}"] = forgery
             if forgery.fits:
                 end = Position(run.last, run.after, 0)
@@ -329,7 +331,7 @@ class ForgingTrial:
             for place, forgery in expected.items():
                 if forgery.fits is (place in skipped):
                     self.problems.append(f"{forgery.name}: {'skipped' if forgery.fits else 'taken in'}")
-                elif place in skipped and MALLORY in _stored_text(self.store, place) and not skipped[place]:
+                elif place in skipped and MALLORY in _read_stored_text(self.store, place) and not skipped[place]:
                     self.problems.append(f"{forgery.name}: nobody says by whom")
         if before < len(self.problems):
             self.problems[before:] = [
@@ -379,14 +381,14 @@ class ForgingTrial:
         return sum(abs(self.rated - counts.get(text, 0)) for text in texts)
 
 
-def _stored(run: Run) -> bytes:
+def _read_stored(run: Run) -> bytes:
     if not run.after:
         return run.data
     head = {"first": run.first, "last": run.last, "before": run.before, "after": run.after}
     return json.dumps(head, separators=(",", ":")).encode() + b"\n" + run.data
 
 
-def _stored_text(store: MemoryStore, place: str) -> str:
+def _read_stored_text(store: MemoryStore, place: str) -> str:
     return store.runs[int(place.removeprefix("run "))].decode("utf-8", "replace")
 
 

@@ -87,7 +87,7 @@ def log_of(*steps: Sequence[Draft] | bytes) -> bytes:
     return data
 
 
-def redacted(data: bytes, secret: bytes) -> bytes:
+def redact_secrets(data: bytes, secret: bytes) -> bytes:
     """Return a log in which every free value with a secret was overwritten."""
     values = re.findall(rb',\t"free":(\{[^\n]*?\})\}?(?:\n|,\t"chain")', data)
     for value in values:
@@ -108,8 +108,8 @@ def logs() -> tuple[bytes, ...]:
     return (
         (TESTS / "golden.jsonl").read_bytes(),
         log_of(added, update, update, [rated]),
-        redacted(log_of(added, [gone], update), b"the secret"),
-        redacted(log_of(long, [gone]), b"secret secret"),
+        redact_secrets(log_of(added, [gone], update), b"the secret"),
+        redact_secrets(log_of(long, [gone]), b"secret secret"),
         log_of(adopted, update, b'{"crc":"00000000","seq":6\n', update, bytes(99) + b"\n", [rated]),
     )
 
@@ -125,7 +125,7 @@ _SUM = re.compile(rb'(?<="sum":")[^"]*(?="$)')
 _SEAL = re.compile(rb'\{"begin":[0-9]+,"end":[0-9]+,"digest":"[0-9a-f]*"\}')
 
 
-def proven_anew(data: bytes, *, renumbered: bool = True) -> bytes:
+def prove_again(data: bytes, *, renumbered: bool = True) -> bytes:
     """Return a log in which every well-formed batch has new proofs, whatever its lines hold.
 
     Args:
@@ -140,12 +140,12 @@ def proven_anew(data: bytes, *, renumbered: bool = True) -> bytes:
             # No line of ours: a torn stretch, which a seal behind it may cover.
             done, pending = done + b"".join(pending), []
         elif CHAIN_MARK in line:
-            batch = _proven_batch(pending, mark, done, renumbered=renumbered)
+            batch = _prove_batch(pending, mark, done, renumbered=renumbered)
             done, mark, pending = done + batch.raw, batch.position, []
     return done + b"".join(pending)
 
 
-def _proven_batch(lines: Sequence[bytes], mark: Position, done: bytes, *, renumbered: bool) -> RawBatch:
+def _prove_batch(lines: Sequence[bytes], mark: Position, done: bytes, *, renumbered: bool) -> RawBatch:
     texts = [line[:-1] for line in lines]
     texts[-1] = texts[-1].partition(CHAIN_MARK)[0] + b"}"
     proven = []
@@ -173,7 +173,7 @@ def _other_token(chance: Random, line: bytes, begin: int, end: int) -> bytes:
     return line[:begin] + chance.choice((other, chance.choice(list(hostile().values()))[0])) + line[end:]
 
 
-def _within(form: re.Pattern[bytes], change: Callable[[Random, bytes, int, int], bytes]) -> Callable[..., bytes]:
+def _change_token(form: re.Pattern[bytes], change: Callable[[Random, bytes, int, int], bytes]) -> Callable[..., bytes]:
     """Return a function that makes a change at one of a line's tokens."""
 
     def changed(chance: Random, line: bytes) -> bytes:
@@ -184,16 +184,16 @@ def _within(form: re.Pattern[bytes], change: Callable[[Random, bytes, int, int],
 
 
 WITHIN: dict[str, Callable[[Random, bytes], bytes]] = {
-    "token": _within(_TOKEN, _other_token),
-    "without a pair": _within(_PAIR, lambda _, line, begin, end: line[:begin] + line[end:]),
-    "a pair twice": _within(_PAIR, lambda _, line, begin, end: line[:end] + line[begin:]),
+    "token": _change_token(_TOKEN, _other_token),
+    "without a pair": _change_token(_PAIR, lambda _, line, begin, end: line[:begin] + line[end:]),
+    "a pair twice": _change_token(_PAIR, lambda _, line, begin, end: line[:end] + line[begin:]),
     "bytes": lambda chance, line: somewhere(line, chance),
-    "blank": _within(re.compile(rb"[,:{}\[\]]"), lambda _, line, begin, __: line[:begin] + b" " + line[begin:]),
+    "blank": _change_token(re.compile(rb"[,:{}\[\]]"), lambda _, line, begin, __: line[:begin] + b" " + line[begin:]),
 }
 """Kind → what changes a line; changes of whole lines are those of the row ``mutations``."""
 
 
-def changed(chance: Random, data: bytes) -> bytes:
+def change_log(chance: Random, data: bytes) -> bytes:
     """Return a log with one to three changes, most often with new proofs."""
     for _ in range(chance.choice((1, 1, 1, 2, 3))):
         lines = _LINE.findall(data) or [b"\n"]
@@ -206,15 +206,15 @@ def changed(chance: Random, data: bytes) -> bytes:
             lines[at] = WITHIN[kind](chance, lines[at])
         data = b"".join(lines)
     how = chance.randrange(8)
-    return data[:MAX_BYTES] if not how else proven_anew(data, renumbered=how > 1)[:MAX_BYTES]
+    return data[:MAX_BYTES] if not how else prove_again(data, renumbered=how > 1)[:MAX_BYTES]
 
 
-def packed(data: bytes) -> str:
+def pack_log(data: bytes) -> str:
     """Return a log as text that a person can copy."""
     return b85encode(zlib.compress(data, 9)).decode()
 
 
-def unpacked(text: str) -> bytes:
+def unpack_log(text: str) -> bytes:
     """Return the log of such a text."""
     return zlib.decompress(b85decode(text))
 
@@ -223,7 +223,7 @@ def unpacked(text: str) -> bytes:
 
 
 @contextmanager
-def _with_time_limit() -> Iterator[None]:
+def _limit_time() -> Iterator[None]:
     """Raise after HANG_S seconds if the system can; used outside the tests alone."""
 
     def stop(*_: object) -> None:
@@ -255,7 +255,7 @@ class FuzzResult:
     def take(self, data: bytes) -> None:
         """Judge one log, and store the first log of every complaint."""
         self.tried += 1
-        with _with_time_limit():
+        with _limit_time():
             outcome = judge(self.folder, data)
         verdict = (
             "whole" if outcome.whole else "damaged, and spelt so that a fold takes it" if outcome.taken else "damaged"
@@ -263,18 +263,20 @@ class FuzzResult:
         self.counts[verdict] += 1
         self.counts["complaints"] += bool(outcome.complaints)
         for complaint in outcome.complaints:
-            self.failures.setdefault(complaint, f"{complaint}: input {self.tried} of seed {self.seed}, {packed(data)}")
+            self.failures.setdefault(
+                complaint, f"{complaint}: input {self.tried} of seed {self.seed}, {pack_log(data)}"
+            )
 
     def as_json(self) -> str:
         """Return it for another process."""
         return json.dumps([self.tried, self.counts, self.failures])
 
 
-def at_random(run: FuzzResult, times: int) -> None:
+def judge_at_random(run: FuzzResult, times: int) -> None:
     """Judge so many logs, each a change of a valid one, or of an earlier change."""
     chance = Random(run.seed)  # noqa: S311 - a seed to repeat it
     for _ in range(times):
-        run.take(changed(chance, chance.choice(logs())))
+        run.take(change_log(chance, chance.choice(logs())))
 
 
 def judge_guided(folder: str, times: int, seed: int) -> None:
@@ -294,9 +296,9 @@ def judge_guided(folder: str, times: int, seed: int) -> None:
         how = chance.randrange(4)
         if how:
             # Now and then from a whole log again: what was changed often is refused at its first line.
-            fresh = changed(chance, data if how > 1 else chance.choice(logs()))
+            fresh = change_log(chance, data if how > 1 else chance.choice(logs()))
         else:
-            fresh = proven_anew(atheris.Mutate(data, size))
+            fresh = prove_again(atheris.Mutate(data, size))
         return fresh[:size]
 
     begun = Path(folder) / "corpus"
@@ -318,7 +320,7 @@ fuzz.judge_guided(sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
 """
 
 
-def by_coverage(run: FuzzResult, times: int) -> None:
+def judge_by_coverage(run: FuzzResult, times: int) -> None:
     """Judge so many logs in a process that atheris guides."""
     run.folder.mkdir()
     words = [str(TESTS), str(TESTS.parent), str(run.folder), str(times), str(run.seed)]
@@ -343,7 +345,7 @@ def rows(setting: FaultOptions, *, guided: bool | None = None) -> Iterator[Fault
     """
     guided = find_spec("atheris") is not None if guided is None else guided
     run = FuzzResult(setting.folder / "fuzz", setting.seed)
-    (by_coverage if guided else at_random)(run, setting.times(COUNT))
+    (judge_by_coverage if guided else judge_at_random)(run, setting.times(COUNT))
     counts = {heading: run.counts[heading] for heading in HEADINGS}
     note = "led by coverage (atheris)" if guided else "changed by chance: atheris is not installed"
     yield FaultCounts("fuzz", "Tallybook", run.tried, counts, note, tuple(run.failures.values())[:MAX_FAILURES])

@@ -95,7 +95,7 @@ def build(folder: Path, seed: int) -> LedgerImage:
             said = [encode(EventRedacted(gone, "a secret"))] if number == REDACTED + 1 else []
             batch = frame([*said, *step], stamp(number, mark))
             if number == REDACTED:
-                batch, gone = _redacted(batch), head_field(batch.data, b"id")
+                batch, gone = _redact_batch(batch), head_field(batch.data, b"id")
             if number == UPDATES:
                 file.write(batch.raw[: len(batch.raw) // 2] + bytes(64))
                 mark = damage.seal(file.fileno(), path, mark, file.tell(), partial(stamp, number)).position
@@ -111,7 +111,7 @@ def build(folder: Path, seed: int) -> LedgerImage:
     return LedgerImage(path.read_bytes(), batches, _events(batches), log)
 
 
-def _redacted(batch: RawBatch) -> RawBatch:
+def _redact_batch(batch: RawBatch) -> RawBatch:
     """Return a batch without the text of its first line, as a redaction in place leaves it."""
     value = split_line(batch.lines[0])[2] or b""
     return batch._replace(lines=complete_lines(batch.data.replace(value, b"null".ljust(len(value)))))
@@ -291,7 +291,7 @@ def judge(image: LedgerImage, data: bytes) -> MutationResult:
     return MutationResult(verified, behind and same, len(set(image.events) - set(events)), not same)
 
 
-def changed_line(before: bytes, after: bytes) -> tuple[int, str] | None:
+def find_changed_line(before: bytes, after: bytes) -> tuple[int, str] | None:
     """Return the number of the only changed line and the section of its first changed byte, or None."""
     old, new = before.split(b"\n"), after.split(b"\n")
     differing = [index for index, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]]
@@ -304,7 +304,7 @@ def changed_line(before: bytes, after: bytes) -> tuple[int, str] | None:
     return index + 1, next((name for name, (begin, end) in sections if begin <= at < end), "other")
 
 
-def ours(setting: FaultOptions, count: int, store: str) -> FaultCounts:
+def change_own_log(setting: FaultOptions, count: int, store: str) -> FaultCounts:
     """Change Tallybook's own log so many times, and tally what its readers found."""
     image, other = build(setting.folder / store / "a", 1), build(setting.folder / store / "b", 2)
     counts: Counter[str] = Counter()
@@ -331,4 +331,4 @@ def ours(setting: FaultOptions, count: int, store: str) -> FaultCounts:
 
 def rows(setting: FaultOptions) -> Iterator[FaultCounts]:
     """Change Tallybook's log."""
-    yield ours(setting, setting.times(COUNT), "Tallybook")
+    yield change_own_log(setting, setting.times(COUNT), "Tallybook")

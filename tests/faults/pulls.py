@@ -21,7 +21,7 @@ import sys
 from typing import NamedTuple
 
 from faults import FaultCounts, FaultOptions, NoToolError
-from faults.crash_states import OTHER_BOOT, names, sealed_ranges
+from faults.crash_states import OTHER_BOOT, names, read_sealed_ranges
 from helpers.commands import installed
 from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.line import Draft
@@ -127,7 +127,7 @@ def make_image(system: str, image: Path) -> None:
 
 
 @contextmanager
-def mounted(image: Path, place: Path) -> Iterator[None]:
+def mount_image(image: Path, place: Path) -> Iterator[None]:
     """Mount an image; it is unmounted, and its loop device detached, whatever happens."""
     place.mkdir(exist_ok=True)
     _run("mount", "-o", "loop", image, place)
@@ -207,7 +207,7 @@ class Pipes:
                 self._told[pipe] += data
 
 
-def _written_until_pulled(folder: Path, name: str, draw: Random) -> list[str]:
+def _write_until_pulled(folder: Path, name: str, draw: Random) -> list[str]:
     """Run writers, shut down while each has a batch in flight, and return the acknowledged batches."""
     least = LEAST + draw.randrange(SPREAD)
     writers = [start(folder, f"{name}.{index}") for index in range(WRITERS)]
@@ -235,7 +235,7 @@ def set_other_boot(folder: Path) -> None:
             (folder / "head").write_bytes(heads.encode(head._replace(boot=OTHER_BOOT)))
 
 
-def _checked(folder: Path, acknowledged: Sequence[str], fresh: int, after: str) -> Pulled:
+def _check_ledger(folder: Path, acknowledged: Sequence[str], fresh: int, after: str) -> Pulled:
     """Append to the ledger, and count the acknowledged batches, ``fresh`` of them from just now."""
     set_other_boot(folder)
     log = JsonlLog(folder)
@@ -243,11 +243,11 @@ def _checked(folder: Path, acknowledged: Sequence[str], fresh: int, after: str) 
     read: Counter[str] = Counter()
     sealed = 0
     try:
-        before, ranges = Counter(names(log)), len(sealed_ranges(log))
+        before, ranges = Counter(names(log)), len(read_sealed_ranges(log))
         with log.transaction() as tx:
             tx.append([Draft("point.rated", 1, {"name": after, "rating": "helpful"})], {"rater": "test"}, after)
         read = Counter(names(log))
-        sealed = len(sealed_ranges(log)) - ranges
+        sealed = len(read_sealed_ranges(log)) - ranges
         problems += map(str, verify(log).problems)
         problems += [] if read - Counter([after]) == before else ["it does not read twice alike"]
     except TallybookError as error:
@@ -279,11 +279,11 @@ def suffer(system: str, count: int, setting: FaultOptions) -> Iterator[Pulled]:
     fresh: list[str] = []
     # What a pull has left is looked at in the mount in which the next one is made.
     for number in range(count + 1):
-        with mounted(image, place):
+        with mount_image(image, place):
             if number > 0:
                 after = f"after.{number}x1"
                 acknowledged += fresh
-                yield _checked(folder, acknowledged, len(fresh), after)
+                yield _check_ledger(folder, acknowledged, len(fresh), after)
                 acknowledged.append(after)
             if number % PULLS_A_LEDGER == 0:
                 if number > 0:
@@ -291,7 +291,7 @@ def suffer(system: str, count: int, setting: FaultOptions) -> Iterator[Pulled]:
                 folder = place / f"ledger-{number}"
                 acknowledged = []
             if number < count:
-                fresh = _written_until_pulled(folder, str(number), draw)
+                fresh = _write_until_pulled(folder, str(number), draw)
     image.unlink()
 
 

@@ -126,14 +126,14 @@ def legacy(root: Path) -> Project:
     return project
 
 
-def with_old_file(root: Path) -> Project:
+def add_old_file(root: Path) -> Project:
     """Make a project without a ledger and with an old file for an import."""
     project = new(root)
     (root / GIVEN).write_text(json.dumps(LEGACY), encoding="utf-8")
     return project
 
 
-def torn(root: Path) -> Project:
+def tear_log(root: Path) -> Project:
     """Make a project whose log has a torn end, so that the command has to seal it."""
     project = three_entries(root)
     with (project.ledger / "events.jsonl").open("ab") as file:
@@ -141,7 +141,7 @@ def torn(root: Path) -> Project:
     return project
 
 
-def with_secret(root: Path) -> Project:
+def plant_secret(root: Path) -> Project:
     """Make a project with a secret in the log, on several lines, in a sealed range and in other files."""
     project = three_entries(root)
     commands.record(project, {"new_key_points": [TOLD, "x" * 9_990 + TOLD]}, HUMAN)
@@ -165,7 +165,7 @@ def suspect(root: Path) -> Project:
     return project
 
 
-def waiting(root: Path) -> Project:
+def spool_payload(root: Path) -> Project:
     """Make a project with a spooled payload, so that the command has to record it and remove its file."""
     project = three_entries(root)
     with hold_ledger_lock(project):
@@ -173,7 +173,7 @@ def waiting(root: Path) -> Project:
     return project
 
 
-def changed(root: Path) -> Project:
+def edit_playbook(root: Path) -> Project:
     """Make a project with a manual edit of playbook.json, so that the command has to record it."""
     project = three_entries(root)
     data = project.playbook.read_bytes()
@@ -188,14 +188,14 @@ def unreadable(root: Path) -> Project:
     return project
 
 
-def unrendered(root: Path) -> Project:
+def remove_rendering(root: Path) -> Project:
     """Make a project without a playbook.json, so that the command has to write it."""
     project = three_entries(root)
     project.playbook.unlink()
     return project
 
 
-def cited(root: Path) -> Project:
+def cite_entry(root: Path) -> Project:
     """Make a project in which a session that cited an entry is to be reflected on."""
     project = three_entries(root)
     give(project, "s1", "kpt_001")
@@ -210,7 +210,7 @@ def lengthy(root: Path) -> Project:
     return project
 
 
-def settled(root: Path) -> Project:
+def settle_project(root: Path) -> Project:
     """Make a project without pending work, so that a hook starts no worker."""
     project = three_entries(root)
     (project.ledger / MARKS).mkdir(exist_ok=True)
@@ -218,9 +218,9 @@ def settled(root: Path) -> Project:
     return project
 
 
-def given_to_session(root: Path) -> Project:
+def give_entry(root: Path) -> Project:
     """Make a settled project that gave a session an entry, so that its citation counts."""
-    project = settled(root)
+    project = settle_project(root)
     give(project, "s1", "kpt_001")
     return project
 
@@ -233,22 +233,22 @@ SCENES = {
     "append under a key": Scene(three_entries, KEYED),
     "first opening": Scene(new, given=FIRST, standing=True),
     "first opening of a legacy file": Scene(legacy, given=FIRST, standing=True),
-    "import": Scene(with_old_file, ("import", f"{{project}}/{GIVEN}"), "", standing=True),
-    "repair of a torn end": Scene(torn),
-    "repair by a replay": Scene(torn, ("replay",), ""),
+    "import": Scene(add_old_file, ("import", f"{{project}}/{GIVEN}"), "", standing=True),
+    "repair of a torn end": Scene(tear_log),
+    "repair by a replay": Scene(tear_log, ("replay",), ""),
     "repair after a failed flush": Scene(suspect),
-    "replay": Scene(unrendered, ("replay",), ""),
+    "replay": Scene(remove_rendering, ("replay",), ""),
     "replay of a broken file": Scene(unreadable, ("replay",), "", standing=True),
-    "replay of a changed file": Scene(changed, ("replay",), ""),
-    "taking in the spool": Scene(waiting),
-    "redaction": Scene(with_secret, REDACTING, "", takes_out=PRIVATE),
+    "replay of a changed file": Scene(edit_playbook, ("replay",), ""),
+    "taking in the spool": Scene(spool_payload),
+    "redaction": Scene(plant_secret, REDACTING, "", takes_out=PRIVATE),
     "spooling": Scene(three_entries, held=True, standing=True),
     "a checkpoint": Scene(lengthy),
     "a decision": Scene(three_entries, ("merge", "kpt_001", "kpt_002", "--reason", "they say the same"), ""),
     "undoing": Scene(three_entries, ("undo", "--reason", "misread"), ""),
-    "keeping quotes": Scene(cited, ("reflect",), ""),
-    "telling a session": Scene(settled, ("hook",), TELLING, silent=True),
-    "a citation": Scene(given_to_session, ("hook",), CITING, silent=True),
+    "keeping quotes": Scene(cite_entry, ("reflect",), ""),
+    "telling a session": Scene(settle_project, ("hook",), TELLING, silent=True),
+    "a citation": Scene(give_entry, ("hook",), CITING, silent=True),
 }
 """Name of a scene → what happens in it. Whatever a command changes on disk wants a row here."""
 

@@ -159,7 +159,7 @@ class _Killing:
         other.do("redact", "--text", f"{PRIVATE} 1.", "--yes", "--expect", "1", "--reason", "a name")
         other.do("add", f"{PRIVATE} 2.")
         other.do("sync")
-        _told(self.machine.at_terminal("show"))
+        _read_told(self.machine.at_terminal("show"))
         for place, saved in self._places.items():
             shutil.copytree(place, saved, symlinks=True)
         traced = folder / "trace"
@@ -171,7 +171,7 @@ class _Killing:
             if name in CALLS:
                 seen[name] += 1
                 self.calls.append((name, seen[name]))
-        self.told = _told(self.machine.at_terminal("show"))
+        self.told = _read_told(self.machine.at_terminal("show"))
         self.entries = self.machine.entries()
 
     def kill(self, name: str, nth: int) -> tuple[bool, list[str]]:
@@ -185,14 +185,14 @@ class _Killing:
         again = self.machine.run("sync")
         lines += self.machine.at_terminal("show")
         wrong = [line for line in lines if line.startswith("tallybook: ")] + ([again.err] if again.code else [])
-        wrong += [f"told: {_told(lines)}"] if _told(lines) != self.told else []
+        wrong += [f"told: {_read_told(lines)}"] if _read_told(lines) != self.told else []
         wrong += [f"shown: {self.machine.entries()}"] if self.machine.entries() != self.entries else []
         files = (path for path in self.machine.root.rglob("*") if path.is_file())
         wrong += [f"{path} holds a redacted text" for path in files if f"{PRIVATE} 1." in path.read_text("latin-1")]
         return is_killed, [f"killed at {name} {nth}: {problem}" for problem in wrong]
 
 
-def _told(lines: Sequence[str]) -> list[str]:
+def _read_told(lines: Sequence[str]) -> list[str]:
     """Return what the lines of a terminal tell of syncs, without their times."""
     return sorted(line.split(": ", 2)[2] for line in lines if line.startswith("note: sync "))
 

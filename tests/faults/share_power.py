@@ -23,7 +23,7 @@ from typing import NamedTuple, TypeAlias
 import pytest
 
 from faults import FaultCounts, FaultOptions, NoToolError
-from faults.pulls import MAKERS, make_image, mounted, pull, set_other_boot, write_back
+from faults.pulls import MAKERS, make_image, mount_image, pull, set_other_boot, write_back
 from faults.share import MAX_FAILURES, NAMES, SharingTrial
 from helpers.git_repositories import delete_damage, delete_locks, git
 from helpers.shared_clones import Machine
@@ -45,7 +45,7 @@ class Disk:
         make_image(system, image)
         place.mkdir(exist_ok=True)
         self._mount = stack.enter_context(ExitStack())
-        self._mount.enter_context(mounted(image, place))
+        self._mount.enter_context(mount_image(image, place))
 
     def flush(self) -> None:
         """Flush everything: a loss hits a disk that has been in use for long."""
@@ -54,7 +54,7 @@ class Disk:
     def mount_again(self) -> None:
         """Mount it anew, as after a boot."""
         self._mount.close()
-        self._mount.enter_context(mounted(self._image, self.place))
+        self._mount.enter_context(mount_image(self._image, self.place))
         for head in self.place.rglob("head"):
             if head.is_file() and head.with_name("events.jsonl").exists():
                 set_other_boot(head.parent)
