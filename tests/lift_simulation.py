@@ -35,7 +35,7 @@ from helpers.lift_worlds import (  # noqa: E402 - the path comes first
     t_test_claims,
     twins,
 )
-from tallybook.projections.history.lift_verdict import Trial, budget, judge_entries  # noqa: E402 - as above
+from tallybook.projections.scores.lift_verdict import Trial, budget, judge_entries  # noqa: E402 - as above
 
 World = Callable[[Random], Iterable[Trial]]
 COUNT: Final = 1000

@@ -42,7 +42,7 @@ from tallybook.ledger.events import (
 )
 from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL
 from tallybook.ledger.sharing.landing import RULES
-from tallybook.projections.history.lift import Lineage, Question
+from tallybook.projections.scores.lift import Lineage, Question
 from tallybook.projections.surfaces.cli.mcp import Server
 from tallybook.projections.surfaces.hooks import draws
 from tallybook.projections.surfaces.workspace import settings

@@ -15,8 +15,8 @@ from helpers.commands import ROOT
 from helpers.lift_worlds import clean_outcomes, first_claim, judge, lose_outcomes, plain
 from helpers.sweep import slice_of
 import lift_simulation
-from tallybook.projections.history import lift_verdict as verdict
-from tallybook.projections.history.lift_verdict import (
+from tallybook.projections.scores import lift_verdict as verdict
+from tallybook.projections.scores.lift_verdict import (
     Assumptions,
     Evidence,
     Trial,

@@ -1,1 +1,1 @@
-"""Views of what happened besides the playbook and scores: entries' histories, votes, reflections, reviews, lift."""
+"""Views of what happened besides the playbook and scores: entries' histories, votes, reflections, reviews."""

@@ -8,7 +8,7 @@ from typing import Any
 from helpers.events import HUMAN
 from helpers.hook_calls import START, events
 from tallybook.ledger.events import Event, MetricsRecorded, Numbers, PlaybookInjected, SessionEnded, SessionMeasured
-from tallybook.projections.history.lift import Lift
+from tallybook.projections.scores.lift import Lift
 from tallybook.projections.surfaces.hooks import handler, injection
 from tallybook.projections.surfaces.workspace.project import Project, find_paths
 from tallybook.projections.surfaces.writing import commands, record

@@ -7,8 +7,8 @@ from math import exp
 from random import Random
 from typing import Final
 
-from tallybook.projections.history.lift import BOUNDS
-from tallybook.projections.history.lift_verdict import (
+from tallybook.projections.scores.lift import BOUNDS
+from tallybook.projections.scores.lift_verdict import (
     Evidence,
     Trial,
     Verdict,

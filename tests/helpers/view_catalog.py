@@ -7,13 +7,13 @@ from functools import partial
 from typing import Any
 
 from tallybook.projections.history.entry_history import entries_view
-from tallybook.projections.history.lift import lift_view
 from tallybook.projections.history.reflections import REFLECTIONS
 from tallybook.projections.history.review import PROPOSALS, reviews_view
 from tallybook.projections.history.votes import VOTES
 from tallybook.projections.playbook.entry import POLICIES
 from tallybook.projections.playbook.fold import View
 from tallybook.projections.playbook.view import playbook_view
+from tallybook.projections.scores.lift import lift_view
 from tallybook.projections.scores.view import scores_view
 
 _NAMES = ("kpt_001", "kpt_002", "pat-001")

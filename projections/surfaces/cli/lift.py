@@ -10,8 +10,8 @@ import click
 from tallybook.ledger import events
 from tallybook.ledger.errors import BadInputError, NothingToDoError, UnknownEntryError
 from tallybook.ledger.names import find_name
-from tallybook.projections.history import lift as view
-from tallybook.projections.history.lift import Lift
+from tallybook.projections.scores import lift as view
+from tallybook.projections.scores.lift import Lift
 from tallybook.projections.surfaces.agents.table import require_person
 from tallybook.projections.surfaces.cli.parameters import Verb, at_when, find_moment, provenance_of
 from tallybook.projections.surfaces.console.output import reply

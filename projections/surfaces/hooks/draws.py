@@ -161,8 +161,8 @@ def read_question(project: AnyProject) -> OpenQuestion | None:
 def save_question(project: AnyProject) -> OpenQuestion | None:
     """Write the marker of the open question, or that none is open, from the ledger; return the question."""
     ledger_access.load_packages()
-    from tallybook.projections.history.lift import lift_view
     from tallybook.projections.playbook.fold import fold_history
+    from tallybook.projections.scores.lift import lift_view
     from tallybook.projections.surfaces.history import reading
     from tallybook.projections.surfaces.scores import configuration
     from tallybook.projections.surfaces.workspace import personal

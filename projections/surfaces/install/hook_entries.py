@@ -23,7 +23,6 @@ from urllib.parse import unquote
 
 import attrs
 
-import tallybook
 from tallybook.ledger import strict_json
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.surfaces.install.places import UNCHANGED, Installation
@@ -90,7 +89,7 @@ def hook_command(*, is_shared: bool = False, is_kept: bool = False) -> str:
     if is_kept:
         return f"{named} || :"
     # In a clone an import hook finds the package, and a frozen program is no interpreter.
-    package, python = Path(str(tallybook.__file__)).absolute().parent, sys.executable
+    package, python = Path(str(sys.modules[COMMAND].__file__)).absolute().parent, sys.executable
     is_installed = package.name == COMMAND and (package.parent / STARTED[_CODE]).is_file()
     is_printable = python.isprintable() and str(package).isprintable()
     if os.name != "posix" or not (is_installed and is_printable and PurePath(python).name.startswith("python")):

@@ -229,7 +229,7 @@ def line(project: Project) -> str:
 
 def _clean_shares(project: Project) -> list[float]:
     """Return the share of clean calls of the last measured sessions with a call, the latest first; unverified."""
-    from tallybook.projections.history.lift import clean
+    from tallybook.projections.scores.lift import clean
 
     shares: dict[str, float] = {}
     path = Path(reading.open_own_log(project).log_file)

@@ -31,18 +31,18 @@ from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import commands
 
 if TYPE_CHECKING:
-    from tallybook.projections.history import lift as view
-    from tallybook.projections.history import lift_verdict as betting
-    from tallybook.projections.history.lift import Lift, Question
+    from tallybook.projections.scores import lift as view
+    from tallybook.projections.scores import lift_verdict as betting
     from tallybook.projections.scores.config import Config
+    from tallybook.projections.scores.lift import Lift, Question
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.scores import configuration
     from tallybook.projections.surfaces.writing import requests
 else:
     # `why` and other verbs load this module, and most ledgers have no question.
     betting, view, configuration, requests = import_lazily(
-        "tallybook.projections.history.lift_verdict",
-        "tallybook.projections.history.lift",
+        "tallybook.projections.scores.lift_verdict",
+        "tallybook.projections.scores.lift",
         "tallybook.projections.surfaces.scores.configuration",
         "tallybook.projections.surfaces.writing.requests",
     )

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import attrs
 
 from tallybook.ledger import events
-from tallybook.projections.history.lift_verdict import Trial, Verdict, budget, judge_entries
 from tallybook.projections.playbook.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.scores.config import Config
+from tallybook.projections.scores.lift_verdict import Trial, Verdict, budget, judge_entries
 from tallybook.projections.scores.scoring import Session, score_session
 from tallybook.projections.scores.view import KINDS
 
