@@ -78,7 +78,7 @@ def median_sessions(effect: int, p: float, count: int) -> float:
     return median(number or most for number in found)
 
 
-def claiming(world: World, count: int) -> float:
+def count_claims(world: World, count: int) -> float:
     """Return the share of histories of a world that ever claim something."""
     found = (first_claim({"": world(rng)}, SHARE) for rng in chances(count))
     return sum(number is not None for number in found) / count
@@ -107,20 +107,24 @@ def null_rows(count: int) -> Iterator[tuple[str, float, str]]:
     }
     for text, world in worlds.items():
         tested = sum(t_test_claims(world(rng)) for rng in chances(count)) / count
-        yield text, claiming(world, count), f"{tested:.1%} by a t-test"
+        yield text, count_claims(world, count), f"{tested:.1%} by a t-test"
     for share in (0.05, 0.1, 0.2):
         world = partial(lose_outcomes, count=500, p=0.2, share=share)
         text = f"sessions with it lose their {share:.0%} worst outcomes, those without it as many of their best"
-        blind = claiming(drop_missing(world), count)
-        yield text, claiming(world, count), f"{blind:.1%} where a missing outcome does not count"
+        blind = count_claims(drop_missing(world), count)
+        yield text, count_claims(world, count), f"{blind:.1%} where a missing outcome does not count"
     drawn, ended = (
-        claiming(partial(end_late, count=500, p=0.2, lag=20, by_ends=each), count) for each in (False, True)
+        count_claims(partial(end_late, count=500, p=0.2, lag=20, by_ends=each), count) for each in (False, True)
     )
     text = "the mean rises from 50 to 90, and sessions with it end 20 sessions later"
     yield text, drawn, f"{ended:.1%} in the order of the ends"
-    once, singly = (claiming(partial(resume_lineages, count=200, p=0.2, singly=each), count) for each in (False, True))
+    once, singly = (
+        count_claims(partial(resume_lineages, count=200, p=0.2, singly=each), count) for each in (False, True)
+    )
     yield "lineages of five similar sessions, a lineage counted once", once, f"{singly:.1%} with each session counted"
-    empty, filled = (claiming(partial(fill_places, count=300, p=0.2, refilled=each), count) for each in (False, True))
+    empty, filled = (
+        count_claims(partial(fill_places, count=300, p=0.2, refilled=each), count) for each in (False, True)
+    )
     yield "the place of a held entry stays empty", empty, f"{filled:.1%} where an entry that adds 15 points fills it"
 
 
@@ -148,7 +152,7 @@ def effect_rows(count: int) -> Iterator[tuple[str, str]]:
     )
 
 
-def needed_row(count: int) -> tuple[str, str]:
+def compare_forecast(count: int) -> tuple[str, str]:
     """Return how the number of further sessions, named after 60 of them, agrees with what it took."""
     named, took = [], []
     for rng in chances(count):
@@ -187,7 +191,7 @@ def main(words: Sequence[str]) -> int:
         found = clean_sessions(missing, twentieth)
         write(f"| {missing:.0%} | {f'{found:.0f}' if found < FARTHEST else f'none in {FARTHEST}'} |\n")
     write("\n| an effect, 400 sessions, p = 0.2 | result |\n|---|---|\n")
-    for text, result in (*effect_rows(twentieth), needed_row(fifth)):
+    for text, result in (*effect_rows(twentieth), compare_forecast(fifth)):
         write(f"| {text} | {result} |\n")
     return int(false > MOST_FALSE or worst > MOST_SESSIONS)
 

@@ -201,7 +201,7 @@ def small(project: Path) -> Project:
     return made
 
 
-def loaded(project: Project, *words: str, given: str = "") -> tuple[Any, set[str]]:
+def list_loaded(project: Project, *words: str, given: str = "") -> tuple[Any, set[str]]:
     """Return the answer of a command in its own process, and the modules that it had loaded at its end."""
     done = subprocess.run(
         [sys.executable, "-c", LOAD, "--project", str(project.root), *words],
@@ -230,7 +230,7 @@ READING = {*INSTALLED, *SLOW, *WRITING, *OTHERS}
 )
 def test_a_command_loads_what_it_needs(small: Project, words: tuple[str, ...], others: set[str]) -> None:
     """What reads loads nothing that writes, also of a moment, and what writes nothing that explains or erases."""
-    answer, modules = loaded(small, *words, "--json", given=RATING)
+    answer, modules = list_loaded(small, *words, "--json", given=RATING)
     assert answer.get("ok", True)
     assert set() == modules & others
     # What a model said is searched for secrets, and nothing else.

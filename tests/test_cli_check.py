@@ -51,7 +51,7 @@ def in_git(project: Path) -> Project:
     return in_git
 
 
-def documented(language: str) -> list[str]:
+def read_documented(language: str) -> list[str]:
     """Return the blocks of a language in the chapter about CI."""
     return re.findall(rf"^```{language}\n(.*?)^```$", chapter(FILES, "CI and git hooks"), re.DOTALL | re.MULTILINE)
 
@@ -59,7 +59,7 @@ def documented(language: str) -> list[str]:
 def clone(in_git: Project, *, track: bool = True) -> Project:
     """Commit a project, and return a clone of it; with ``track``, after the documented commands that track a ledger."""
     if track:
-        (commands_,) = documented("sh")
+        (commands_,) = read_documented("sh")
         git(in_git.root, "add", ".claude/playbook.json", *(".claude/metrics" for _ in in_git.claude.glob("metrics")))
         done = subprocess.run(
             [*BASH, "-c", commands_.replace("git commit", "git -c user.name=a -c user.email=a@example.org commit")],
@@ -185,7 +185,7 @@ def test_precommit_runs_the_hook(offered: Path, in_git: Project, runner: Path) -
     env = os.environ | {"PRE_COMMIT_HOME": str(runner / "cache"), "GIT_CONFIG_GLOBAL": os.devnull}
     env.pop("CLAUDE_PROJECT_DIR")
     revision = subprocess.run(["git", "rev-parse", "HEAD"], cwd=offered, capture_output=True, text=True, check=True)
-    config = documented("yaml")[1].replace("https://github.com/OWNER/tallybook", str(offered))
+    config = read_documented("yaml")[1].replace("https://github.com/OWNER/tallybook", str(offered))
     config = config.replace("rev: v0.1.0", f"rev: {revision.stdout.strip()}")
     (in_git.root / ".pre-commit-config.yaml").write_text(config, encoding="utf-8")
     git(in_git.root, "add", ".pre-commit-config.yaml")
@@ -212,7 +212,7 @@ def test_precommit_runs_the_hook(offered: Path, in_git: Project, runner: Path) -
 
 def test_the_documented_workflow_uses_the_action_as_it_is(in_git: Project, runner: Path) -> None:
     """It checks the code out, names the action by its folder, and passes inputs that there are; run, it passes."""
-    workflow = yaml.safe_load(documented("yaml")[0])
+    workflow = yaml.safe_load(read_documented("yaml")[0])
     (job,) = workflow["jobs"].values()
     checkout, use = job["steps"]
     assert checkout["uses"].startswith("actions/checkout@")

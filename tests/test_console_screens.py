@@ -175,7 +175,7 @@ def read_all(terminal: int) -> str:
     return pieces.decode()
 
 
-def with_errors_on_terminal(project: Project, words: list[str], program: str = AT_ONCE) -> tuple[int, str, str]:
+def run_with_error_terminal(project: Project, words: list[str], program: str = AT_ONCE) -> tuple[int, str, str]:
     """Run a command whose error output is a terminal; return its exit code, its output, and what the terminal got."""
     ours, theirs = os.openpty()
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "CLAUDE_PROJECT_DIR": str(project.root)}
@@ -188,7 +188,7 @@ def with_errors_on_terminal(project: Project, words: list[str], program: str = A
     return process.returncode, out, read_all(ours)
 
 
-def on_terminal(project: Project, words: list[str], pager: str, delay_s: str = "600.0") -> str:
+def run_on_terminal(project: Project, words: list[str], pager: str, delay_s: str = "600.0") -> str:
     """Run a command whose output is a terminal, with a pager; return what the terminal got."""
     ours, theirs = os.openpty()
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "CLAUDE_PROJECT_DIR": str(project.root)}
@@ -209,7 +209,7 @@ def test_a_long_read_shows_progress_and_clears_it(here: Project, words: list[str
     for _ in range(3):
         commands.record(here, {"evaluations": [{"name": "kpt_002", "rating": "neutral"}] * 2000}, HUMAN)
     words = [word.format(here.root) for word in words]
-    code, out, terminal = with_errors_on_terminal(here, words)
+    code, out, terminal = run_with_error_terminal(here, words)
     assert (0, True) == (code, "%" in terminal), terminal
     # The last that the terminal got about it is that the line is cleared.
     assert "%" not in terminal.rpartition(CLEARED)[2]
@@ -223,13 +223,13 @@ def test_log_and_show_on_a_terminal_are_paged(here: Project, run: Run, tmp_path:
     """If the output is a terminal, `log` and `show` go through PAGER; with --json they do not."""
     page = tmp_path / "page"
     pager = f"tee {page}"
-    shown = on_terminal(here, [verb], pager)
+    shown = run_on_terminal(here, [verb], pager)
     written = page.read_text(encoding="utf-8")
     assert written == shown.replace("\r\n", "\n")
     # A terminal's lines end at its width, and a pipe's where the text does.
     assert run(verb).out.split() == ANSI.sub("", written).split()
     page.unlink()
-    assert run(verb, "--json").out == on_terminal(here, [verb, "--json"], pager).replace("\r\n", "\n")
+    assert run(verb, "--json").out == run_on_terminal(here, [verb, "--json"], pager).replace("\r\n", "\n")
     assert not page.exists()
 
 
@@ -237,7 +237,7 @@ def test_no_progress_is_shown_between_the_lines_of_an_answer(here: Project) -> N
     """Of a log as JSON on a terminal, progress is gone once the first line is there."""
     for _ in range(3):
         commands.record(here, {"evaluations": [{"name": "kpt_002", "rating": "neutral"}] * 2000}, HUMAN)
-    _, _, lines = on_terminal(here, ["log", "--json"], "cat", "0.0").partition('{"seq"')
+    _, _, lines = run_on_terminal(here, ["log", "--json"], "cat", "0.0").partition('{"seq"')
     assert 6000 < lines.count("\n")
     assert "\x1b" not in lines
 
@@ -259,7 +259,7 @@ main()
 """
 
 
-def interrupted_at(module: str, *words: str) -> tuple[int, str, str]:
+def interrupt_at(module: str, *words: str) -> tuple[int, str, str]:
     """Run a command that gets Ctrl-C when it loads a module; return its exit code and its output."""
     command = [sys.executable, "-c", WATCHED, module, *words]
     done = subprocess.run(command, input="{}", capture_output=True, text=True, check=False)
@@ -272,13 +272,13 @@ def interrupted_at(module: str, *words: str) -> tuple[int, str, str]:
 @pytest.mark.usefixtures("project")
 def test_a_command_interrupted_while_it_loads_reports_that(module: str, words: list[str]) -> None:
     """Whichever module is being loaded, the command prints one line and exits with 130."""
-    assert (130, "", "tallybook: interrupted\n") == interrupted_at(module, *words)
+    assert (130, "", "tallybook: interrupted\n") == interrupt_at(module, *words)
 
 
 @pytest.mark.usefixtures("project")
 def test_a_hook_interrupted_while_it_loads_ends_with_0() -> None:
     """An interrupted hook exits with 0 and prints nothing."""
-    assert (0, "", "") == interrupted_at("tallybook.hook", "hook")
+    assert (0, "", "") == interrupt_at("tallybook.hook", "hook")
 
 
 @pytest.mark.usefixtures("project")
@@ -294,7 +294,7 @@ def test_a_hook_interrupted_while_it_works_ends_with_0() -> None:
 def test_a_command_interrupted_after_it_recorded_reports_that(project: Path) -> None:
     """The message says that the events are recorded and must not be sent again."""
     # It is loaded for what the new entry resembles.
-    code, _, said = interrupted_at("tallybook.projections.history.review", "add", "Quote ids.")
+    code, _, said = interrupt_at("tallybook.projections.history.review", "add", "Quote ids.")
     assert (130, f"tallybook: interrupted; {output.RECORDED}\n") == (code, said)
     assert ["Quote ids."] == [point["text"] for point in commands.show(Project(project))["key_points"]]
 

@@ -112,7 +112,7 @@ def test_lost_doubled_or_changed_events_are_counted(
     assert bool(expected) == bool(outcome.problems)
 
 
-def limited(project: Project, room: int) -> Callable[[], None]:
+def limit_file_size(project: Project, room: int) -> Callable[[], None]:
     """Return a function that limits a process's files to the log's present size and so many bytes."""
     resource = pytest.importorskip("resource", reason="a process's files can be limited on POSIX alone")
     size = (project.ledger / "events.jsonl").stat().st_size + room
@@ -125,7 +125,7 @@ def test_a_write_that_is_cut_short_is_sealed(tmp_path: Path, room: int) -> None:
     project = three_entries(tmp_path)
     before = facts(project)
     size = (project.ledger / "events.jsonl").stat().st_size
-    answer = run(project, APPEND, before=limited(project, room))
+    answer = run(project, APPEND, before=limit_file_size(project, room))
     assert (4, size + room) == (answer.code, (project.ledger / "events.jsonl").stat().st_size)
     assert os.strerror(errno.EFBIG) in answer.err
     assert [] == unclear(Fault("write", 1, SHORT), answer)
@@ -139,7 +139,7 @@ def test_a_batch_on_a_full_disk_is_whole_or_absent(tmp_path: Path) -> None:
     project = three_entries(tmp_path)
     before = facts(project)
     wide = Scene(three_entries, given=json.dumps({"new_key_points": [f"{n} " + "x" * 3_000 for n in range(4)]}))
-    answer = run(project, wide, before=limited(project, 9_000))
+    answer = run(project, wide, before=limit_file_size(project, 9_000))
     assert 4 == answer.code
     assert [] == unclear(Fault("write", 1, SHORT), answer)
     assert before == facts(project)
@@ -164,13 +164,13 @@ def test_a_replay_that_cannot_write_its_file_is_a_failure(tmp_path: Path) -> Non
 # A redaction that is raced by writers, meets files that cannot change, or was not finished.
 
 
-def holding(project: Project) -> list[Path]:
+def find_secret_files(project: Project) -> list[Path]:
     """Return the files in the agent's folder that hold the secret."""
     files = (path for path in project.claude.rglob("*") if path.is_file() and not path.is_symlink())
     return [path for path in files if PRIVATE.encode() in path.read_bytes()]
 
 
-def shown(project: Project) -> list[tuple[str, int]]:
+def read_shown(project: Project) -> list[tuple[str, int]]:
     """Return the playbook, without texts that hold the secret or were redacted."""
     entries = commands.show(project)["key_points"]
     texts = [("" if PRIVATE in entry["text"] else entry["text"].replace("[redacted]", "")) for entry in entries]
@@ -188,7 +188,7 @@ def assert_recovers(project: Project, what: object, before: list[tuple[str, int]
     """
     verdict = commands.verify_and_fold(project)[0]
     assert () == verdict.problems, what
-    assert before == shown(project), what
+    assert before == read_shown(project), what
     noted = (project.ledger / "erasing").exists()
     said = any(row["kind"] == "event.redacted" for row in list_events(project))
     assert noted == any("not finished" in note for note in verdict.notes), what
@@ -196,11 +196,11 @@ def assert_recovers(project: Project, what: object, before: list[tuple[str, int]
     commands.rate(project, "kpt_001", "neutral", HUMAN)
     if noted or said or done:
         # Only a killed process's own file may be left, where it had no name that anybody reads yet.
-        assert [] == holding(project), what
+        assert [] == find_secret_files(project), what
     apply_again(project)
-    assert [] == holding(project), what
+    assert [] == find_secret_files(project), what
     assert ((), ()) == (commands.verify_and_fold(project)[0].problems, redactions(project)), what
-    assert before == shown(project), what
+    assert before == read_shown(project), what
     commands.check(project)
 
 
@@ -215,7 +215,7 @@ def apply_again(project: Project) -> None:
 
 
 @contextmanager
-def flagged(flag: str, *places: Path) -> Iterator[None]:
+def flag_files(flag: str, *places: Path) -> Iterator[None]:
     """Give files an attribute of the file system for the duration of a block."""
     named = list(map(str, places))
     tried = subprocess.run(["chattr", f"+{flag}", *named], capture_output=True, check=False)
@@ -234,14 +234,14 @@ needs_chattr = pytest.mark.skipif(shutil.which("chattr") is None, reason="chattr
 def test_an_append_only_log_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The event is recorded, no reader shows the text, the answer lists the log; a writer finishes it later."""
     project = plant_secret(tmp_path)
-    before = shown(project)
+    before = read_shown(project)
     log = project.ledger / "events.jsonl"
-    with flagged("a", log):
+    with flag_files("a", log):
         for _ in range(2):
             assert 4 == main.run(["--project", str(project.root), *REDACTING])
             assert f"not erased: {log}" in capsys.readouterr().out
         commands.rate(project, "kpt_001", "neutral", HUMAN)
-        assert [log, project.ledger / "erasing"] == sorted(holding(project), reverse=True)
+        assert [log, project.ledger / "erasing"] == sorted(find_secret_files(project), reverse=True)
         # One of the texts has two lines, and one is a sealed range.
         assert 4 == len(commands.verify_and_fold(project)[0].redacted)
         assert () == commands.verify_and_fold(project)[0].problems
@@ -256,7 +256,7 @@ def test_a_read_only_project_is_not_changed(tmp_path: Path, capsys: pytest.Captu
     """In a read-only project the dry run finds the text, and the redaction is refused with exit code 4."""
     project = plant_secret(tmp_path)
     files = {path: path.read_bytes() for path in project.claude.rglob("*") if path.is_file()}
-    with flagged("i", *files, project.ledger, project.claude):
+    with flag_files("i", *files, project.ledger, project.claude):
         assert 0 == main.run(["--project", str(project.root), "redact", "--text", PRIVATE, "--dry-run"])
         assert 4 == main.run(["--project", str(project.root), *REDACTING])
     out, err = capsys.readouterr()
@@ -311,7 +311,7 @@ def test_a_redacted_text_does_not_return(tmp_path: Path) -> None:
     assert [("", 0)] * WRITERS == ended
     commands.replay(project)
     attempt(project, PRIVATE)
-    assert [] == holding(project)
+    assert [] == find_secret_files(project)
     verdict = commands.verify_and_fold(project)[0]
     assert ((), ROUNDS) == (verdict.problems, len(verdict.redacted))
     assert () == redactions(project)
@@ -319,7 +319,7 @@ def test_a_redacted_text_does_not_return(tmp_path: Path) -> None:
     shown_texts = [entry["text"] for entry in commands.show(project)["key_points"]]
     learned = {f"w{worker} learned {number}" for worker in range(WRITERS) for number in range(ROUNDS)}
     assert learned <= {*shown_texts}
-    assert (ROUNDS, 1 + WRITERS * ROUNDS) == (shown_texts.count("[redacted]"), shown(project)[0][1])
+    assert (ROUNDS, 1 + WRITERS * ROUNDS) == (shown_texts.count("[redacted]"), read_shown(project)[0][1])
 
 
 def attempt(project: Project, secret: str) -> None:
@@ -341,6 +341,6 @@ def test_a_second_redaction_finishes_an_unfinished_one(tmp_path: Path) -> None:
     assert any(str(stuck) in line for line in done.remaining)
     stuck.unlink()
     commands.rate(project, "kpt_001", "neutral", HUMAN)
-    assert ([], ()) == (holding(project), redactions(project))
+    assert ([], ()) == (find_secret_files(project), redactions(project))
     reasons = [row["free"]["reason"] for row in list_events(project) if row["kind"] == "event.redacted"]
     assert ["first", "first", "first", "second"] == reasons

@@ -393,7 +393,7 @@ def planted_project(tmp_path: Path) -> Project:
     return scenes.three_entries(tmp_path)
 
 
-def planted(project: Project, name: str, plant: Callable[[Path], None]) -> os.stat_result:
+def plant_file(project: Project, name: str, plant: Callable[[Path], None]) -> os.stat_result:
     """Plant something in place of a file, and return its stat line."""
     path = project.claude / name
     path.unlink()
@@ -408,7 +408,7 @@ def test_nothing_is_written_to_a_planted_file(
     planted_project: Project, plant: Callable[[Path], None], name: str, words: tuple[str, ...]
 ) -> None:
     """A writer that finds something else in place of its file prints one line, exits 4, and leaves it."""
-    was = planted(planted_project, name, plant)
+    was = plant_file(planted_project, name, plant)
     log = planted_project.claude / LOG
     before = log.read_bytes() if name != LOG else b""
     answer = scenes.here(planted_project, *words)
@@ -425,7 +425,7 @@ def test_nothing_is_read_from_a_planted_file(
     planted_project: Project, plant: Callable[[Path], None], words: tuple[str, ...]
 ) -> None:
     """A reader that finds something else in place of the log prints one line, and waits for nothing."""
-    planted(planted_project, LOG, plant)
+    plant_file(planted_project, LOG, plant)
     answer = scenes.here(planted_project, *words)
     assert (EXIT_NOT_WRITTEN, "", 1) == (answer.code, answer.out, len(answer.err.splitlines()))
     assert "events.jsonl" in answer.err
@@ -434,7 +434,7 @@ def test_nothing_is_read_from_a_planted_file(
 @pytest.mark.parametrize("plant", [pipe, listener, endless, full, folder])
 def test_a_planted_playbook_loses_no_rating(planted_project: Project, plant: Callable[[Path], None]) -> None:
     """No command waits for something else in place of playbook.json; the rating is recorded, or refused with exit 4."""
-    planted(planted_project, "playbook.json", plant)
+    plant_file(planted_project, "playbook.json", plant)
     answer = scenes.here(planted_project, "rate", "kpt_001", "helpful")
     assert answer.code in {0, EXIT_NOT_WRITTEN}
     assert "Traceback" not in answer.err

@@ -84,7 +84,7 @@ def test_a_continued_line_with_two_session_fields_is_damage_to_every_path(tmp_pa
 
 
 @contextmanager
-def planted(monkeypatch: pytest.MonkeyPatch, name: str, fault: Any) -> Iterator[None]:
+def plant_fault(monkeypatch: pytest.MonkeyPatch, name: str, fault: Any) -> Iterator[None]:
     """Replace a path that the judge asks by a faulty one."""
     with monkeypatch.context() as patch:
         patch.setattr(verdicts, name, fault)
@@ -128,7 +128,7 @@ def test_the_judge_notices_a_path_that_disagrees(  # noqa: PLR0913, PLR0917 - a 
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes, path: str, fault: Any, complaint: str
 ) -> None:
     """The judge reports a path that accepts, refuses, forgets or crashes when the others do not."""
-    with planted(monkeypatch, path, fault):
+    with plant_fault(monkeypatch, path, fault):
         found = judge(tmp_path / "ledger", data).complaints
     assert any(said.startswith(complaint) for said in found), found
 

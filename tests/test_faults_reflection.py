@@ -41,7 +41,7 @@ KILLS = int(os.environ.get("TALLYBOOK_TEST_KILLS", "8"))
 TEXT = answer("Run the tests first.", kpt_001="helpful", kpt_002="harmful")
 
 
-def counted(project: Project) -> dict[str, int]:
+def count_kinds(project: Project) -> dict[str, int]:
     """Return how often each thing that a reflection says was recorded."""
     events = [
         record.event
@@ -64,12 +64,12 @@ def test_a_reflection_that_is_killed_at_any_call_lands_once(
     client.plans(TEXT)
     monkeypatch.delenv("CLAUDE_PROJECT_DIR", raising=False)
     staged = Staged(Scene(cite_entry, ("reflect", "--rater", "claude"), ""), tmp_path)
-    assert ONCE == counted(staged.project)
+    assert ONCE == count_kinds(staged.project)
     chosen = select_evenly(kills([call for call in staged.calls if call.name in CHANGING]), KILLS)
     for fault in chosen:
         assert -signal.SIGKILL == staged.play(fault).code, fault
         again = here(staged.project, "reflect", "--rater", "claude")
-        assert (0, fault, ONCE) == (again.code, fault, counted(staged.project)), again
+        assert (0, fault, ONCE) == (again.code, fault, count_kinds(staged.project)), again
         assert 0 == here(staged.project, "verify").code, fault
         assert 0 == here(staged.project, "replay", "--check").code, fault
 
@@ -81,9 +81,9 @@ def test_a_worker_that_dies_while_a_model_thinks_is_followed_by_another(project:
     commands.add(place, "Name things well", {"rater": "human"})
     client.plans(say(TEXT) | {"dies": True}, TEXT)
     assert -signal.SIGKILL == run(["reflect", "--rater", "claude"]).returncode
-    assert dict.fromkeys(ONCE, 0) == counted(place)
+    assert dict.fromkeys(ONCE, 0) == count_kinds(place)
     assert 0 == run(["reflect", "--rater", "claude"]).returncode
-    assert ONCE == counted(place)
+    assert ONCE == count_kinds(place)
     started = [e for batch in decode(open_log(place).read()) for e in batch.events if isinstance(e, ReflectionStarted)]
     assert (2, 2) == (len(started), len(client.asked))
 
@@ -112,7 +112,7 @@ def test_what_keeps_failing_is_tried_less_and_less(
     assert worker.MAX_TRIES == len(client.asked)
     worker.work(place, worker.Plan(Settings(rater="claude", tokens_per_day=10**9)))
     worker.work(place, worker.Plan(Settings(rater="claude", tokens_per_day=10**9)))
-    assert [worker.MAX_TRIES + 2, 1] == [len(client.asked), counted(place)["ReflectionCompleted"]]
+    assert [worker.MAX_TRIES + 2, 1] == [len(client.asked), count_kinds(place)["ReflectionCompleted"]]
 
 
 def test_only_one_reflects_at_a_time(project: Path, client: ScriptedClient) -> None:
@@ -147,7 +147,7 @@ def test_a_ledger_that_is_held_loses_no_answer(
     assert worker.HELD == worker.work(place, worker.Plan(Settings(rater="claude")))
     locks[0].__exit__(None, None, None)
     assert worker.DONE == worker.work(place, worker.Plan(Settings(rater="claude")))
-    assert (ONCE, 1) == (counted(place), len(client.asked))
+    assert (ONCE, 1) == (count_kinds(place), len(client.asked))
     assert Project(project).ledger.exists()
 
 
@@ -159,7 +159,7 @@ def test_another_rater_need_not_wait_for_what_one_failed_at(project: Path, clien
     assert worker.DONE == worker.work(place, worker.Plan(Settings(rater="claude"), patient=True))
     assert 1 == len(client.asked)
     worker.work(place, worker.Plan(patient=True))
-    assert 1 == counted(place)["TranscriptRead"]
+    assert 1 == count_kinds(place)["TranscriptRead"]
 
 
 def test_what_hooks_noted_of_old_sessions_is_removed(project: Path) -> None:

@@ -41,7 +41,7 @@ def here(project: Path) -> Project:
     return here
 
 
-def what_happened(here: Project) -> str:
+def read_message(here: Project) -> str:
     """Return the line that people see, empty where nothing is damaged."""
     try:
         commands.show(here)
@@ -50,7 +50,7 @@ def what_happened(here: Project) -> str:
     return ""
 
 
-def named_source(said: str) -> str:
+def find_named_source(said: str) -> str:
     """Return what the command in a message imports."""
     assert "`tallybook import --ledger /" in said
     return said.rpartition("`tallybook import --ledger ")[2].partition("`")[0]
@@ -127,11 +127,11 @@ def test_a_division_is_named_and_made_whole_by_its_command(here: Project, run: R
     kept = git(here.root, "rev-parse", "main")
     divide, what, source = DIVISIONS[name]
     divide(here)
-    said = what_happened(here)
+    said = read_message(here)
     if what:
         assert what in said
         # A file that is gone is not in the index, and `verify` names the command.
-        source = named_source(said if name != "taken away" else run("verify").err)
+        source = find_named_source(said if name != "taken away" else run("verify").err)
     join(run, source)
     for revision in (f"git:{kept}", "git:side"):
         join(run, revision)
@@ -150,7 +150,7 @@ def test_a_version_is_found_where_others_are_missing(here: Project, run: Run, tm
     log = here.ledger / "events.jsonl"
     whole = log.read_bytes()
     log.write_bytes(b"".join(whole.splitlines(keepends=True)[:3]))
-    join(run, named_source(what_happened(here)))
+    join(run, find_named_source(read_message(here)))
     assert whole == log.read_bytes()
 
 
@@ -162,7 +162,7 @@ def test_nothing_that_the_repository_configures_runs(here: Project) -> None:
     for key in ("filter.bad.smudge", "filter.bad.clean"):
         git(here.root, "config", key, f"touch {ran}; cat")
     (here.root / ".gitattributes").write_text("* filter=bad diff=bad\n")
-    assert OTHER in what_happened(here)
+    assert OTHER in read_message(here)
     assert not ran.exists()
 
 

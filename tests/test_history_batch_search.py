@@ -58,7 +58,7 @@ def moments_of(log: JsonlLog, whens: Sequence[str]) -> list[Any]:
     return found
 
 
-def from_whole_history(log: JsonlLog, whens: Sequence[str]) -> list[Any]:
+def read_whole_history(log: JsonlLog, whens: Sequence[str]) -> list[Any]:
     """Return the same from the whole history, without a search."""
 
     def read_all(found: JsonlLog, _needles: Any) -> Iterator[RawBatch]:
@@ -86,7 +86,7 @@ def test_a_moment_is_that_of_the_whole_history(tmp_path: Path, hours: list[int])
             tx.append([encode(CLOSED)] * (1 + index % 3), HUMAN | session)
     whens = [clock.moment(1_700_000_000_000_000 + 1_800_000_000 * half).at for half in range(-60, 61, 3)]
     whens += [f"session:{session}" for session in SESSIONS]
-    assert from_whole_history(log, whens) == moments_of(log, whens)
+    assert read_whole_history(log, whens) == moments_of(log, whens)
     log.close()
 
 
@@ -117,7 +117,7 @@ def test_a_condition_changes_where_the_whole_history_changes_it(
     log.close()
 
 
-def found_in(log: JsonlLog, *needles: bytes) -> list[RawBatch]:
+def find_checked(log: JsonlLog, *needles: bytes) -> list[RawBatch]:
     """Return the batches with some bytes, which are also those of a full read that have them."""
     found = list(find_batches(log, needles))
     assert [batch for batch in log.read() if any(needle in batch.data for needle in needles)] == found
@@ -129,9 +129,9 @@ def test_a_search_finds_bytes_across_windows(log: JsonlLog, monkeypatch: pytest.
     """Each batch is found once, wherever a window ends, the first and the last one included."""
     monkeypatch.setattr(batch_search, "WINDOW_BYTES", window_bytes)
     monkeypatch.setattr(batch_search, "_FIRST_BYTES", 16)
-    assert [5, 10, 11, 15] == [batch.last for batch in found_in(log, b'"name":"kpt_002"', b'"session":"s3"')]
-    assert [1] == [batch.last for batch in found_in(log, b"ledger.opened")]
-    assert [] == found_in(log, b"no such bytes")
+    assert [5, 10, 11, 15] == [batch.last for batch in find_checked(log, b'"name":"kpt_002"', b'"session":"s3"')]
+    assert [1] == [batch.last for batch in find_checked(log, b"ledger.opened")]
+    assert [] == find_checked(log, b"no such bytes")
 
 
 def test_a_search_skips_sealed_ranges(log: JsonlLog) -> None:
@@ -141,10 +141,10 @@ def test_a_search_skips_sealed_ranges(log: JsonlLog) -> None:
     # The whole last batch again verifies by no chain, and the first half of it by none either.
     last = data[data.index(b"\n", data.rindex(b'"session":"s4"')) + 1 :]
     log.path.write_bytes(data + last[: len(last) // 2])
-    assert [5, 10, 15] == [batch.last for batch in found_in(log, b'"name":"kpt_002"')]
+    assert [5, 10, 15] == [batch.last for batch in find_checked(log, b'"name":"kpt_002"')]
     grow(log, [STORY[5]])
     assert b"log.recovered" in log.path.read_bytes()
-    assert [5, 10, 15, 18] == [batch.last for batch in found_in(log, b'"name":"kpt_002"')]
+    assert [5, 10, 15, 18] == [batch.last for batch in find_checked(log, b'"name":"kpt_002"')]
 
 
 # Moments by a clock
@@ -167,7 +167,7 @@ def log_at(minutes: Sequence[int]) -> MemoryLog:
     return log
 
 
-def of(log: MemoryLog, when: str) -> moments.Moment:
+def find_moment(log: MemoryLog, when: str) -> moments.Moment:
     """Return the moment of a log."""
     return moments.find(cast("Any", None), when, "--at", cast("Any", log))
 
@@ -175,9 +175,9 @@ def of(log: MemoryLog, when: str) -> moments.Moment:
 def test_a_clock_that_ran_back_hides_no_event_and_is_reported() -> None:
     """As of a time is the largest event recorded at or before it; later times among those are counted."""
     log = log_at([500, 7])
-    assert 5 == of(log, "2026-11-20T00:07").seq
-    assert 0 == of(log, "2026-11-20T00:06").seq
-    moment_ = of(log, "2026-11-20T00:07")
+    assert 5 == find_moment(log, "2026-11-20T00:07").seq
+    assert 0 == find_moment(log, "2026-11-20T00:06").seq
+    moment_ = find_moment(log, "2026-11-20T00:07")
     assert ("the clock ran back: 3 events up to event 5 have a later time than 2026-11-20 00:07 UTC",) == moment_.notes
 
 
@@ -187,7 +187,7 @@ def test_as_of_is_the_largest_number_recorded_by_then(minutes: list[int], minute
     log = log_at(minutes)
     at = clock.moment(BEGIN + minute * MINUTE_US).at
     recorded = [record for batch in decode(log.read()) for record in batch.records]
-    assert max((record.seq for record in recorded if record.at <= at), default=0) == of(log, at).seq
+    assert max((record.seq for record in recorded if record.at <= at), default=0) == find_moment(log, at).seq
 
 
 # The batches that decide the history of an entry: folding them gives what the whole history gives.

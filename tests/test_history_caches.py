@@ -49,14 +49,14 @@ from tallybook.projections.surfaces.writing.requests import VOTES_FORM
 _NEST = b"[" * 100_000
 
 
-def _flipped(data: bytes) -> bytes:
+def _flip(data: bytes) -> bytes:
     """Return bytes with another one in the middle."""
     middle = len(data) // 2
     return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
 
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
-    "a bit flipped": _flipped,
+    "a bit flipped": _flip,
     "cut": lambda data: data[: len(data) // 2],
     "empty": lambda _: b"",
     "something else": lambda _: b"[1, 2, 3]",
@@ -127,13 +127,13 @@ def _delete(path: Path, _log: JsonlLog) -> None:
 def _write_by_other_code(path: Path, log: JsonlLog) -> None:
     """Store a state that this code would not have folded."""
     body = path.read_bytes()[64:].replace(b"of kpt", b"as kpt")
-    attrs.evolve(stored_blob(path, log), code="0" * 32).write(0, body)
+    attrs.evolve(make_blob(path, log), code="0" * 32).write(0, body)
 
 
 def _move(change: int) -> Callable[[Path, JsonlLog], None]:
     def move(path: Path, log: JsonlLog) -> None:
         begin, values = msgspec.msgpack.decode(path.read_bytes()[64:])
-        stored_blob(path, log).write(0, msgspec.msgpack.encode([begin + change, values]))
+        make_blob(path, log).write(0, msgspec.msgpack.encode([begin + change, values]))
 
     return move
 
@@ -175,7 +175,7 @@ def _block(path: Path, _log: JsonlLog) -> None:
     path.mkdir()
 
 
-def stored_blob(path: Path, log: JsonlLog) -> checkpoints.Blob:
+def make_blob(path: Path, log: JsonlLog) -> checkpoints.Blob:
     """Return the blob of a path, which is written as any."""
     [form] = [form for form in FORMS if form.name == path.stem]
     blob = checkpoints.Blob.locate(log, form.name, form.key)
@@ -287,7 +287,7 @@ def test_a_reading_that_began_before_a_redaction_stores_nothing_after_it(short_l
     """Its state holds the text, which the redaction has erased from every file in the meantime."""
     reading.current(short_log)
     path = blob_of(PLAYBOOK_FORM, short_log)
-    blob, data = stored_blob(path, short_log), path.read_bytes()
+    blob, data = make_blob(path, short_log), path.read_bytes()
     redact_text(short_log)
     blob.write(1, data[64:])
     assert b"text of 'kpt_001'" not in path.read_bytes()

@@ -306,7 +306,7 @@ def test_an_interrupted_query_ends_like_any_command(queried: Project) -> None:
 # Other tools on the file itself
 
 
-def documented(begins: str) -> list[str]:
+def read_documented_commands(begins: str) -> list[str]:
     """Return the documented commands that begin with a word, as arguments of a shell."""
     blocks = "\n".join(block.code for block in examples("sh")).replace("\\\n", "")
     return [line for line in blocks.splitlines() if line.startswith(f"{begins} ")]
@@ -333,7 +333,7 @@ def worn(queried: Project) -> Project:
 @pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
 def test_jq_reads_the_file_as_documented(worn: Project) -> None:
     """Raw TABs, a redacted text, texts over several lines and sealed bytes do not break it."""
-    counts, texts = documented("jq")
+    counts, texts = read_documented_commands("jq")
     rated = [json.loads(line) for line in lines_of(counts, worn.root)]
     assert [["kpt_001", "harmful"]] * 3 + [["kpt_002", "helpful"]] == rated
     said = [json.loads(line)["text"] for line in lines_of(texts, worn.root)]

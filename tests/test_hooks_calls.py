@@ -251,7 +251,7 @@ def say(text: str, session: str = "s1", **fields: str) -> None:
     assert "" == call({"hook_event_name": "Stop", "last_assistant_message": text, **fields}, session)
 
 
-def cited(project: Project) -> list[str]:
+def list_cited(project: Project) -> list[str]:
     """Return the entries that were cited."""
     return [event.name for event in events(project, PointCited)]
 
@@ -265,7 +265,7 @@ def test_a_session_cites_what_mcp_gave_it(here: Project) -> None:
         say("As [kpt_001] says.", session)
         Server(here, session).methods[method](arguments)
         say("Again, as [kpt_001] says.", session)
-    assert ["kpt_001"] * 2 == cited(here)
+    assert ["kpt_001"] * 2 == list_cited(here)
 
 
 def test_sessions_that_name_each_other_as_forks_end_the_search(here: Project) -> None:
@@ -294,7 +294,7 @@ def test_a_citation_that_nothing_can_hold_is_said_and_recorded_later(project: Pa
     (place.ledger / "spool").unlink()
     ask_again(place, script)
     assert 0 == run_here(["reflect"])
-    assert ["kpt_001"] == cited(place)
+    assert ["kpt_001"] == list_cited(place)
 
 
 # By task each prompt is given the entries that fit it, and an entry is given once (rule 22)
@@ -401,7 +401,7 @@ def start(
     return done
 
 
-def answered(root: Path) -> str:
+def start_session(root: Path) -> str:
     """Return what a session is given at its start; the hook complains of nothing."""
     done = start(root)
     assert "" == done.stderr
@@ -410,11 +410,11 @@ def answered(root: Path) -> str:
 
 def test_an_upgrade_counts_at_once(installed_here: Project, installed: Path) -> None:
     """What was compiled of another source is not taken."""
-    assert "Use type hints" in answered(installed)
+    assert "Use type hints" in start_session(installed)
     source = installed / "tallybook" / "projections" / "playbook" / "inject.py"
     source.write_text(source.read_text().replace(":: {", ":: new {"))
-    assert ":: new Use type hints" in answered(installed)
-    assert ":: new Use type hints" in answered(installed)
+    assert ":: new Use type hints" in start_session(installed)
+    assert ":: new Use type hints" in start_session(installed)
     assert 3 == len([row for row in list_events(installed_here) if row["kind"] == "playbook.injected"])
 
 
@@ -437,7 +437,7 @@ def test_a_file_that_is_not_current_is_brought_up_to_date(installed_here: Projec
     document = json.loads(installed_here.playbook.read_bytes())
     document["key_points"][0]["text"] = "Use type hints, always"
     installed_here.playbook.write_text(json.dumps(document))
-    assert ":: Use type hints, always" in answered(installed)
+    assert ":: Use type hints, always" in start_session(installed)
     assert not (installed_here.ledger / "hook-error").exists()
 
 
@@ -466,7 +466,7 @@ HURRIED = "from tallybook.projections.surfaces.hooks import handler; handler.MAX
 LINE = "from tallybook.projections.surfaces.hooks import handler; handler.main(['claude'])"
 
 
-def called(event: str, program: str = LINE) -> str:
+def call_program(event: str, program: str = LINE) -> str:
     """Let a program handle an event of an agent; return what it says on standard error."""
     said = {"source": "startup", "last_assistant_message": "As [kpt_001] says."}
     payload = {"hook_event_name": event, "session_id": "s1", **said}
@@ -493,7 +493,7 @@ def test_a_playbook_too_large_for_a_hook_is_not_read(one_entry: Project) -> None
     data = json.dumps({"key_points": entries, "last_updated": None}).encode()
     one_entry.playbook.write_bytes(data)
     says = f"{one_entry.playbook}: has {len(data):,} bytes, and hooks read at most {MAX_PLAYBOOK_BYTES:,}"
-    assert called("SessionStart").startswith(f"tallybook: {says}")
+    assert call_program("SessionStart").startswith(f"tallybook: {says}")
     assert says in (one_entry.ledger / ERROR_FILE).read_text()
     assert (data, 3) == (one_entry.playbook.read_bytes(), len(list(list_events(one_entry))))
 
@@ -501,7 +501,7 @@ def test_a_playbook_too_large_for_a_hook_is_not_read(one_entry: Project) -> None
 def test_a_hook_gives_up_once_its_time_is_used_up(one_entry: Project) -> None:
     """A ledger that takes longer to read is reported once for a session, and the next prompt is not delayed."""
     one_entry.playbook.unlink()
-    assert called("SessionStart", HURRIED).startswith("tallybook: hook: gave up after 0.01 s")
+    assert call_program("SessionStart", HURRIED).startswith("tallybook: hook: gave up after 0.01 s")
     assert "gave up after 0.01 s" in (one_entry.ledger / ERROR_FILE).read_text()
-    assert "" == called("UserPromptSubmit", HURRIED)
+    assert "" == call_program("UserPromptSubmit", HURRIED)
     assert commands.verify_and_fold(one_entry)[0].ok

@@ -25,7 +25,7 @@ MINE = "print('my own')\n"
 FOLDERS = ("ledger", "projections", "prompts")
 
 
-def in_tree() -> dict[str, Path]:
+def list_tree() -> dict[str, Path]:
     """Return the installed name of every file of the package → its path in the repository."""
     files: dict[str, Path] = {}
     # The longest package first: the library lies in a folder of another package.
@@ -52,7 +52,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_folder_of_modules_is_listed() -> None:
     """Setuptools ships the packages that pyproject.toml names and no others."""
-    packages = {name.rpartition("/")[0].replace("/", ".") for name in in_tree() if name.endswith("/__init__.py")}
+    packages = {name.rpartition("/")[0].replace("/", ".") for name in list_tree() if name.endswith("/__init__.py")}
     assert sorted(packages) == sorted(SETTINGS["packages"])
 
 
@@ -61,7 +61,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     shipped = {name for name in names if ".dist-info/" not in name}
     not_shipped = ("/page/pictures/", "/prompts/plugin/", "/prompts/extension/")
-    in_package = {name for name in in_tree() if not any(part in name for part in not_shipped)}
+    in_package = {name for name in list_tree() if not any(part in name for part in not_shipped)}
     assert {name for name in in_package if not name.endswith(".md") or "/prompts/" in name} == shipped
 
 

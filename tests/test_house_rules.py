@@ -25,7 +25,7 @@ BARE = ("ledger", "projections", "prompts")
 """Names that a clone's root would import as second copies of the modules."""
 
 
-def dotted(path: Path) -> str:
+def find_dotted_name(path: Path) -> str:
     """Return the dotted name under which a module is installed; a package has the name of its folder."""
     parts = path.with_suffix("").parts
     if parts[: len(LIBRARY)] == LIBRARY:
@@ -52,7 +52,7 @@ STDLIB_ALONE = [
     "tallybook.ledger.playbook_constants",
     "tallybook.__main__",
     "tallybook.hook",
-    *(dotted(path) for path in MODULES if path.name == "__init__.py" and path.parts[0] != "tests"),
+    *(find_dotted_name(path) for path in MODULES if path.name == "__init__.py" and path.parts[0] != "tests"),
 ]
 """What a hook may load: the standard library and one another, nothing that was installed."""
 
@@ -93,7 +93,7 @@ SHELL = (
 """The packages and modules of the shell: the folder `library` is `tallybook` itself."""
 
 
-def within(name: str, *packages: str) -> bool:
+def is_within(name: str, *packages: str) -> bool:
     """Return whether a dotted name is one of these packages or inside one."""
     return any(name == package or name.startswith(f"{package}.") for package in packages)
 
@@ -108,7 +108,7 @@ def client_rule(module: str, client: str) -> ImportRule:
     return ImportRule(
         f"1: {module.removeprefix('tallybook.').replace('.', '/')}.py adds {client}",
         lambda name: name == module,
-        lambda name: top(name) in STDLIB or within(name, client, "tallybook.ledger"),
+        lambda name: top(name) in STDLIB or is_within(name, client, "tallybook.ledger"),
     )
 
 
@@ -126,37 +126,43 @@ RULES = [
     ImportRule(
         "1: ledger imports the standard library, attrs and itself",
         lambda module: (
-            within(module, "tallybook.ledger") and module != "tallybook.ledger.codec" and module not in ENGINE_CLIENTS
+            is_within(module, "tallybook.ledger")
+            and module != "tallybook.ledger.codec"
+            and module not in ENGINE_CLIENTS
         ),
         # Decisions are made on the playbook itself, of which they import the type alone.
-        lambda name: top(name) in STDLIB or within(name, "attrs", "tallybook.ledger", PLAYBOOK_TYPE),
+        lambda name: top(name) in STDLIB or is_within(name, "attrs", "tallybook.ledger", PLAYBOOK_TYPE),
     ),
     ImportRule(
         "1: ledger/codec.py adds cattrs and msgspec",
         lambda module: module == "tallybook.ledger.codec",
-        lambda name: top(name) in STDLIB or within(name, "attrs", "cattrs", "msgspec", "tallybook.ledger"),
+        lambda name: top(name) in STDLIB or is_within(name, "attrs", "cattrs", "msgspec", "tallybook.ledger"),
     ),
     *starmap(client_rule, ENGINE_CLIENTS.items()),
     ImportRule(
         "2: ledger/events.py imports nothing else of ours but constants",
-        lambda module: within(module, "tallybook.ledger.events"),
-        lambda name: not within(name, "tallybook", "tests") or within(name, "tallybook.ledger.playbook_constants"),
+        lambda module: is_within(module, "tallybook.ledger.events"),
+        lambda name: (
+            not is_within(name, "tallybook", "tests") or is_within(name, "tallybook.ledger.playbook_constants")
+        ),
     ),
     ImportRule(
         "3: views import the names and tables of the ledger, and each other",
-        lambda module: within(module, "tallybook.projections") and not within(module, "tallybook.projections.surfaces"),
-        lambda name: not within(name, "tallybook", "tests") or within(name, *VIEWS_MAY),
+        lambda module: (
+            is_within(module, "tallybook.projections") and not is_within(module, "tallybook.projections.surfaces")
+        ),
+        lambda name: not is_within(name, "tallybook", "tests") or is_within(name, *VIEWS_MAY),
     ),
     ImportRule(
         "4: only projections/surfaces opens logs",
-        lambda module: not within(module, "tallybook.ledger", *SHELL),
-        lambda name: not within(name, "tallybook.ledger.log"),
+        lambda module: not is_within(module, "tallybook.ledger", *SHELL),
+        lambda name: not is_within(name, "tallybook.ledger.log"),
     ),
     ImportRule(
         "5: nobody but surfaces and tests imports surfaces",
         # The package itself names where the library's names are, for type checkers alone.
-        lambda module: module != "tallybook" and not within(module, *SHELL),
-        lambda name: not within(name, *SHELL),
+        lambda module: module != "tallybook" and not is_within(module, *SHELL),
+        lambda name: not is_within(name, *SHELL),
     ),
 ]
 
@@ -176,7 +182,7 @@ def imports(source: str) -> Iterator[tuple[int, str]]:
 
 def violations(path: Path, source: str) -> list[str]:
     """Return every import of a source that breaks a rule, as ``file:line: rule (import)``."""
-    bound = [rule for rule in RULES if rule.binds(dotted(path))]
+    bound = [rule for rule in RULES if rule.binds(find_dotted_name(path))]
     return [
         f"{path.as_posix()}:{line}: {rule.text} (imports {name})"
         for line, name in imports(source)

@@ -193,7 +193,7 @@ def lines_of(sealed: Project) -> list[bytes]:
     return (sealed.ledger / LOG_NAME).read_bytes().splitlines(keepends=True)
 
 
-def written(histories: Histories, chain: str) -> bytes:
+def write_log(histories: Histories, chain: str) -> bytes:
     """Return the log that has the history up to a chain value."""
     return b"".join(data for _, data in write_history(histories.trace_path(chain)))
 
@@ -202,7 +202,7 @@ def test_a_log_is_written_as_it_was(sealed: Project, tmp_path: Path) -> None:
     """With the bytes that a line seals, so that each offset in it stays right."""
     histories = read(tmp_path / "log", *lines_of(sealed))
     (chain,) = histories.find_ends()
-    assert (sealed.ledger / LOG_NAME).read_bytes() == written(histories, chain)
+    assert (sealed.ledger / LOG_NAME).read_bytes() == write_log(histories, chain)
     assert 0 == len(histories.unproven)
 
 
@@ -212,7 +212,7 @@ def test_batches_are_found_in_any_order(sealed: Project, tmp_path: Path) -> None
     one, two = rest[:2], rest[2:4]
     histories = read(tmp_path / "log", *two, *one, first)
     assert [5] == [histories.links[chain].batch.last for chain in histories.find_ends()]
-    assert b"".join([first, *one, *two]) == written(histories, histories.find_ends()[0])
+    assert b"".join([first, *one, *two]) == write_log(histories, histories.find_ends()[0])
 
 
 def test_long_batches_of_both_sides_of_a_merge_are_found(sealed: Project, tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_a_log_ends_before_a_seal_that_would_be_elsewhere(sealed: Project, tmp_p
     without = read(tmp_path / "log", *lines[:torn], *lines[torn + 1 :])
     (chain,) = without.find_ends()
     assert 8 == without.links[chain].batch.last
-    assert b"".join(lines[:torn]) == written(without, chain)
+    assert b"".join(lines[:torn]) == write_log(without, chain)
 
 
 def test_a_redacted_version_wins(sealed: Project, tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_a_redacted_version_wins(sealed: Project, tmp_path: Path) -> None:
     both: Sequence[Sequence[bytes]] = ([lines[index], redacted], [redacted, lines[index]])
     for versions in both:
         histories = read(tmp_path / "log", *lines[:index], *versions, *lines[index + 1 : index + 2])
-        assert b'"text":"two"' not in written(histories, histories.find_ends()[0])
+        assert b'"text":"two"' not in write_log(histories, histories.find_ends()[0])
 
 
 # A log in place of another

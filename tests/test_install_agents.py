@@ -49,7 +49,7 @@ pytestmark = pytest.mark.usefixtures("_installed")
 OTHERS = [name for name in AGENTS if name != table.CLAUDE]
 
 
-def on_a_terminal(*words: str, typed: str) -> str:
+def run_at_a_terminal(*words: str, typed: str) -> str:
     """Run the command on a terminal on which a person types, and return what it shows."""
     ours, its = os.openpty()
     command = [sys.executable, "-c", MAIN, *words]
@@ -70,9 +70,9 @@ def on_a_terminal(*words: str, typed: str) -> str:
 def test_a_person_is_asked_once(project: Path, typed: str, then: list[str]) -> None:
     """On a terminal, after Claude Code's installation and not in a dry run; the default is no."""
     (project / ".codex").mkdir()
-    assert "Install them now?" not in on_a_terminal("init", "--dry-run", typed="")
+    assert "Install them now?" not in run_at_a_terminal("init", "--dry-run", typed="")
     assert [] == plan.find_installed(InstallTarget(project))
-    shown = on_a_terminal("init", typed=typed)
+    shown = run_at_a_terminal("init", typed=typed)
     assert 1 == shown.count("Install them now? [y/N]: ")
     assert then == plan.find_installed(InstallTarget(project))
 

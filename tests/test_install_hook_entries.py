@@ -88,13 +88,13 @@ GAPS = ("", "", " ", "\n", "\t", "\r\n  ", "\n\n")
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
 
-def strewn(document: Any, gaps: list[str]) -> str:
+def strew_space(document: Any, gaps: list[str]) -> str:
     """Return JSON with any white space between any two tokens."""
     spaces = cycle(gaps)
     return "".join(token[0] + next(spaces) for token in TOKEN.finditer(json.dumps(document)))
 
 
-def saved(text: str, end: str, *, crlf: bool, mark: bool) -> bytes:
+def save_as(text: str, end: str, *, crlf: bool, mark: bool) -> bytes:
     """Return the bytes of a file, as some program writes it."""
     text += end
     return ("\ufeff" * mark + (text.replace("\n", "\r\n") if crlf else text)).encode()
@@ -111,11 +111,11 @@ def files(document: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[byte
     )
     ends = st.sampled_from(["", "\n", " \n\n", "\t"])
     gaps = st.lists(st.sampled_from(GAPS), min_size=1, max_size=7)
-    strewing = st.builds(strewn, document, gaps).map(str.encode)
-    return strewing | st.builds(saved, dumped, ends, crlf=st.booleans(), mark=st.booleans())
+    strewing = st.builds(strew_space, document, gaps).map(str.encode)
+    return strewing | st.builds(save_as, dumped, ends, crlf=st.booleans(), mark=st.booleans())
 
 
-def parsed(data: bytes) -> dict[str, Any]:
+def parse_file(data: bytes) -> dict[str, Any]:
     """Return the content of a file."""
     document: dict[str, Any] = json.loads(data.decode("utf-8-sig"))
     return document
@@ -222,13 +222,13 @@ def has_ours(groups: Any) -> bool:
 def test_what_others_wrote_meanwhile_stays(before: dict[str, Any], indent: Any, event: str, shared: bool) -> None:
     """A program that writes the whole file anew, a key of its own, a hook beside ours: our hooks alone go."""
     entry = {"type": "command", "command": "theirs"}
-    installed = parsed(install(json.dumps(before).encode()))
+    installed = parse_file(install(json.dumps(before).encode()))
     (own,) = [group for group in installed["hooks"][event] if has_ours([group])]
     if shared:
         own["hooks"].append(entry)
     else:
         installed["hooks"][event].insert(0, {"hooks": [entry]})
-    done = parsed(remove(json.dumps({"theirs": 1} | installed, indent=indent).encode()))
+    done = parse_file(remove(json.dumps({"theirs": 1} | installed, indent=indent).encode()))
     kept = before.get("hooks", {}).get(event, [])
     expected_own = {"hooks": [entry]}
     expected = [*kept, expected_own] if shared else [expected_own, *kept]

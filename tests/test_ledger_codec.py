@@ -39,7 +39,7 @@ WITH_TEXT = [kind for kind, (cls, _) in EVENT_TYPES.items() if FREE_FIELDS[cls]]
 AT_LEAST_ZERO = [(kind, field) for kind, field in FIELDS if field in {"entries", "helpful", "harmful", "index"}]
 
 
-def spoilt(kind: str, field: str, value: Any) -> Any:
+def spoil(kind: str, field: str, value: Any) -> Any:
     """Return a sample with one wrong value, made without the checks of its class."""
     with attrs.validators.disabled():
         return attrs.evolve(sample(kind), **{field: value})
@@ -73,14 +73,14 @@ def test_a_wrong_value_is_not_encoded(kind: str) -> None:
     """No value is converted when writing: another type, or a number beyond 2^53, is bad input and names its field."""
     for field, value in WRONG[kind]:
         with pytest.raises(BadInputError, match=rf"{kind}: .*\$\.{field}"):
-            encode(spoilt(kind, field, value))
+            encode(spoil(kind, field, value))
 
 
 @pytest.mark.parametrize(("kind", "field"), AT_LEAST_ZERO)
 def test_a_count_below_zero_is_not_encoded(kind: str, field: str) -> None:
     """INV-SCORE-001, INV-SCORE-002: a count with a floor of 0 is never written below it."""
     with pytest.raises(BadInputError, match=kind):
-        encode(spoilt(kind, field, -1))
+        encode(spoil(kind, field, -1))
 
 
 @pytest.mark.parametrize("kind", EVENT_TYPES)
@@ -221,7 +221,7 @@ FAST = sorted(set(EVENT_TYPES) - {"ledger.opened"})
 """Kinds whose lines take the fast path."""
 
 
-def what_of(event: Event) -> bytes:
+def read_what(event: Event) -> bytes:
     """Return a line after its first section, as in the file."""
     (batch,) = batches_of([encode(event)])
     return batch.lines[0].partition(SECTION)[2]
@@ -235,7 +235,7 @@ def decode_slowly(what: bytes) -> Event | None:
         return None
 
 
-def typed(event: Event | None) -> list[Any]:
+def list_typed_fields(event: Event | None) -> list[Any]:
     """Return the class and the fields of an event, each with its type: True is not 1 here."""
     if event is None:
         return [None]
@@ -246,7 +246,7 @@ def agree(what: bytes) -> None:
     """Check that an event of the fast path is the event of the slow path."""
     event = decode_fast(what)
     if event is not None:
-        assert typed(event) == typed(decode_slowly(what))
+        assert list_typed_fields(event) == list_typed_fields(decode_slowly(what))
 
 
 @given(EVENTS)
@@ -260,7 +260,7 @@ def test_both_paths_read_the_same_event(event: Event) -> None:
 @pytest.mark.parametrize("kind", FAST)
 def test_both_paths_agree_whichever_byte_of_a_line_changes(kind: str) -> None:
     """With any byte replaced, both paths read the same event, or the slow path alone decides."""
-    what = what_of(sample(kind))
+    what = read_what(sample(kind))
     for at in range(len(what)):
         for byte in b'\0\t\n\x1f "\\0129-.eE+{}[],:azAZ\x7f\x80\xff':
             agree(what[:at] + bytes([byte]) + what[at + 1 :])

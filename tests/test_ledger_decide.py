@@ -23,16 +23,16 @@ from tallybook.projections.playbook.fold import fold
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 
 
-def by_name(*points: Entry) -> dict[str, Entry]:
+def index_by_name(*points: Entry) -> dict[str, Entry]:
     """Return entries under their names."""
     return {point.name: point for point in points}
 
 
-def known(*points: Entry, high_water: int | None = None, used: Iterable[str] = ()) -> Playbook:
+def make_playbook(*points: Entry, high_water: int | None = None, used: Iterable[str] = ()) -> Playbook:
     """Return a playbook of these entries, with further used names, and the resulting high-water mark."""
-    stood = {*by_name(*points), *used}
+    stood = {*index_by_name(*points), *used}
     mark = max((parse_number(name) or 0 for name in stood), default=0)
-    return Playbook(entries=by_name(*points), high_water=mark if high_water is None else high_water, used=stood)
+    return Playbook(entries=index_by_name(*points), high_water=mark if high_water is None else high_water, used=stood)
 
 
 ONE = Entry("kpt_001", "one", 2, 1)
@@ -44,7 +44,7 @@ THREE = Entry("kpt_003", "three", 0, 1)
 def test_no_decision_uses_a_name_or_a_text_twice(brought: dict[str, Any], standing: list[str]) -> None:
     """Every entry that any input adds has an unused name above the high-water mark and a new text."""
     points = [Entry(f"kpt_{index:03d}", text) for index, text in enumerate(standing, 1)]
-    decision = decide_extraction({"evaluations": []} | brought, known(*points))
+    decision = decide_extraction({"evaluations": []} | brought, make_playbook(*points))
     added = [event for event in decision.events if isinstance(event, PointAdded)]
     assert [len(points) + index for index in range(1, len(added) + 1)] == [parse_number(event.name) for event in added]
     assert len({*standing, *(event.text for event in added)}) == len(standing) + len(added)
@@ -67,18 +67,18 @@ def test_no_decision_uses_a_name_or_a_text_twice(brought: dict[str, Any], standi
 def test_an_unusable_evaluation_is_reported_with_the_reason(evaluation: object, reason: str) -> None:
     """An unusable evaluation is reported with its place and the reason; the others are read."""
     good = {"name": "kpt_001", "rating": "helpful"}
-    decision = decide_extraction({"evaluations": [good, evaluation, good]}, known(ONE))
+    decision = decide_extraction({"evaluations": [good, evaluation, good]}, make_playbook(ONE))
     rated = (PointRated("kpt_001", "helpful"), PointRated("kpt_001", "helpful"), PlaybookUpdated(0, 2, 1))
     assert Decision(rated, (IgnoredItem("evaluations[1]", reason),)) == decision
 
 
-def edited(base: Iterable[Entry], found: Iterable[Entry], *, top: str = "") -> Decision:
+def decide_edit_of(base: Iterable[Entry], found: Iterable[Entry], *, top: str = "") -> Decision:
     """Decide an edit of a playbook without other changes since."""
     base = tuple(base)
-    return decide_edit(Edit(base, tuple(found), top), known(*base))
+    return decide_edit(Edit(base, tuple(found), top), make_playbook(*base))
 
 
-def after(points: Mapping[str, Entry], decision: Decision) -> Playbook:
+def fold_decision(points: Mapping[str, Entry], decision: Decision) -> Playbook:
     """Return the playbook with these entries after a decision."""
     records = [EventRecord(seq, "2026-01-01T00:00:00.000000Z", event) for seq, event in enumerate(decision.events, 1)]
     return fold(PLAYBOOK, [make_batch(*records)], Playbook(entries=dict(points)))
@@ -96,7 +96,7 @@ def test_an_edit_of_the_current_playbook_gives_the_edited_file(
     base: tuple[Entry, ...], found: tuple[Entry, ...]
 ) -> None:
     """Without changes in between, the playbook after an edit equals the edited file in every field."""
-    assert list(found) == list(after(by_name(*base), edited(base, found)).entries.values())
+    assert list(found) == list(fold_decision(index_by_name(*base), decide_edit_of(base, found)).entries.values())
 
 
 @example(base=(), found=(TWO, THREE), now=(ONE, Entry("kpt_002", "theirs")))
@@ -105,10 +105,10 @@ def test_an_edit_loses_no_text_of_either_side(
     base: tuple[Entry, ...], found: tuple[Entry, ...], now: tuple[Entry, ...]
 ) -> None:
     """Entries that the manual edit added and entries that others added since are all in the playbook."""
-    points = by_name(*now)
-    decision = decide_edit(Edit(base, found), known(*now, used=by_name(*base)))
+    points = index_by_name(*now)
+    decision = decide_edit(Edit(base, found), make_playbook(*now, used=index_by_name(*base)))
     before = {point.name for point in base}
-    state = after(points, decision)
+    state = fold_decision(points, decision)
     mine = [point.text for point in found if point.name not in before]
     theirs = [point.text for point in now if point.name not in before]
     standing = [point.text for point in state.entries.values()]
@@ -122,12 +122,12 @@ def test_ratings_since_are_added_to_a_changed_count(
     base: tuple[Entry, ...], found: tuple[Entry, ...], helpful: int, harmful: int
 ) -> None:
     """An edited count gets the ratings recorded since on top; an untouched count is the current one."""
-    old = by_name(*base)
+    old = index_by_name(*base)
     now = {
         name: Entry(name, entry.text, entry.helpful + helpful, entry.harmful + harmful) for name, entry in old.items()
     }
-    decision = decide_edit(Edit(base, found), known(*now.values()))
-    state = after(now, decision)
+    decision = decide_edit(Edit(base, found), make_playbook(*now.values()))
+    state = fold_decision(now, decision)
     for point in found:
         since = (helpful, harmful) if point.name in old else (0, 0)
         expected = (point.helpful + since[0], point.harmful + since[1])
@@ -205,7 +205,7 @@ RESULT = {
 }
 
 
-def recorded(run: Run, *options: str) -> tuple[list[str], list[str]]:
+def record_operations(run: Run, *options: str) -> tuple[list[str], list[str]]:
     """Record a result with operations, and return the names of the playbook and the verbs of open proposals."""
     run("add", "Always test")
     run("record", "-", *options, stdin=json.dumps(RESULT).encode())
@@ -223,4 +223,4 @@ def test_apply_counts_only_from_the_users_own_settings(
     folder = (HomePath.home() if own else project) / ".claude" / "config"
     folder.mkdir(parents=True)
     (folder / "tallybook.toml").write_text('[curation]\nmay = "apply"\n', encoding="utf-8")
-    assert expected == recorded(run)
+    assert expected == record_operations(run)

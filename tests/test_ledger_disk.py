@@ -248,12 +248,12 @@ def other_users(folder: Path) -> str:
     return str(folder)
 
 
-def in_project(folder: Path) -> str:
+def name_folder(folder: Path) -> str:
     """Name a folder in the project."""
     return str(folder.parent / "project" / "cache")
 
 
-def linked_into_project(folder: Path) -> str:
+def link_into_project(folder: Path) -> str:
     """Create a link into the project."""
     (folder.parent / "project" / "cache").mkdir(mode=0o700)
     folder.symlink_to(folder.parent / "project" / "cache")
@@ -267,7 +267,7 @@ def relative(folder: Path) -> str:
 
 @pytest.mark.parametrize(
     "make",
-    [open_folder, regular_file, other_users, in_project, linked_into_project, relative],
+    [open_folder, regular_file, other_users, name_folder, link_into_project, relative],
     ids=lambda function: function.__name__,
 )
 def test_an_unsafe_folder_is_not_used(

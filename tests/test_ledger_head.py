@@ -183,7 +183,7 @@ FULL = Head(Position(812, CHAIN, 4096, AT), "boot-1", 1024, 3)
 BARE = Head(Position(812, CHAIN, 4096), "")
 
 
-def sealed(said: bytes) -> bytes:
+def seal_head(said: bytes) -> bytes:
     """Return a head with these fields and the right checksum."""
     return (said + b"%08x" % binascii.crc32(said)).ljust(HEAD_BYTES - 1) + b"\n"
 
@@ -198,8 +198,8 @@ def sealed(said: bytes) -> bytes:
 )
 def test_a_head_is_one_line_of_these_bytes(told: Head, said: str) -> None:
     """Its fields have this order, a dash for a missing one, then the checksum over all of it, then blanks."""
-    assert sealed(said.encode()) == encode(told)
-    assert told == decode(sealed(said.encode()))
+    assert seal_head(said.encode()) == encode(told)
+    assert told == decode(seal_head(said.encode()))
 
 
 @pytest.mark.parametrize(
@@ -208,9 +208,9 @@ def test_a_head_is_one_line_of_these_bytes(told: Head, said: str) -> None:
         b"",
         b" " * HEAD_BYTES,
         b"\0" * HEAD_BYTES,
-        sealed(b"other-head 1 812 x 4096 - - -1 0 "),
-        sealed(f"tallybook-head 1 812 {CHAIN} 4096 - - -1 ".encode()),
-        sealed(f"tallybook-head 1 812 {CHAIN} 4096 - - -1 0 0 ".encode()),
+        seal_head(b"other-head 1 812 x 4096 - - -1 0 "),
+        seal_head(f"tallybook-head 1 812 {CHAIN} 4096 - - -1 ".encode()),
+        seal_head(f"tallybook-head 1 812 {CHAIN} 4096 - - -1 0 0 ".encode()),
         encode(FULL).replace(b"812", b"813"),
     ],
     ids=["empty", "blanks", "NUL", "another's", "a field less", "a field more", "changed"],
@@ -309,7 +309,7 @@ def batch_at(mark: Position, *some: str) -> RawBatch:
     return frame(make_ratings(*some), stamp)
 
 
-def acknowledged_log(folder: Path, *some: str) -> JsonlLog:
+def make_acknowledged_log(folder: Path, *some: str) -> JsonlLog:
     """Return a ledger in which a process that has ended acknowledged each of some ratings."""
     torn_log = JsonlLog(folder, lambda: moment(BEGIN_US))
     for name in some:
@@ -326,7 +326,7 @@ def add(torn_log: JsonlLog, tail: bytes) -> int:
     return begin
 
 
-def quarantined(torn_log: JsonlLog) -> dict[str, bytes]:
+def list_quarantine(torn_log: JsonlLog) -> dict[str, bytes]:
     """Return the files in quarantine."""
     folder = torn_log.folder / "quarantine"
     return {path.name: path.read_bytes() for path in folder.iterdir()} if folder.is_dir() else {}
@@ -341,7 +341,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def torn_log(folder: Path) -> JsonlLog:
     """Return a ledger with the ratings a and b."""
-    return acknowledged_log(folder, "a", "b")
+    return make_acknowledged_log(folder, "a", "b")
 
 
 @pytest.fixture(autouse=True)
@@ -376,12 +376,12 @@ def assert_sealed(torn_log: JsonlLog, before: bytes, tail: bytes) -> None:
     fd = os.open(torn_log.path, os.O_RDONLY)
     assert ByteRange(fd, begin).digest(end) == seal["body"]["digest"]
     os.close(fd)
-    assert {f"{begin}-{begin + len(tail)}.bin": tail} == quarantined(torn_log)
+    assert {f"{begin}-{begin + len(tail)}.bin": tail} == list_quarantine(torn_log)
 
 
 def test_an_end_torn_at_any_byte_is_sealed(tmp_path: Path) -> None:
     """Wherever a batch of two lines breaks off, even before its last byte, the next writer seals it and continues."""
-    sample = acknowledged_log(tmp_path / "sample", "a", "b")
+    sample = make_acknowledged_log(tmp_path / "sample", "a", "b")
     before, head = sample.path.read_bytes(), (sample.folder / "head").read_bytes()
     batch = batch_at(sample.head(), "torn", "torn").raw
     for cut in range(1, len(batch)):
@@ -400,13 +400,13 @@ def test_a_whole_batch_after_the_head_counts(torn_log: JsonlLog) -> None:
     assert ["a", "b", "c", "d"] == names(torn_log)
     append(torn_log, "after")
     assert ["a", "b", "c", "d", "after"] == names(torn_log)
-    assert {} == quarantined(torn_log)
+    assert {} == list_quarantine(torn_log)
 
 
 @pytest.mark.parametrize("head", [None, b"", b"\0" * heads.HEAD_BYTES], ids=["missing", "empty", "torn"])
 def test_without_a_head_an_end_torn_at_any_byte_is_sealed(tmp_path: Path, head: bytes | None) -> None:
     """An unfinished batch at the end was never acknowledged, even without a head."""
-    sample = acknowledged_log(tmp_path / "sample", "a", "b")
+    sample = make_acknowledged_log(tmp_path / "sample", "a", "b")
     before, batch = sample.path.read_bytes(), batch_at(sample.head(), "torn", "torn").raw
     # An invalid head is no head: every eleventh byte is enough for it.
     for cut in range(1, len(batch), 1 if head is None else 11):
@@ -428,4 +428,4 @@ def test_without_a_head_a_changed_batch_is_damage(torn_log: JsonlLog) -> None:
     for act in (lambda: names(torn_log), torn_log.transaction().__enter__):
         with pytest.raises(DamagedLedgerError):
             act()
-    assert (damaged, {}) == (torn_log.path.read_bytes(), quarantined(torn_log))
+    assert (damaged, {}) == (torn_log.path.read_bytes(), list_quarantine(torn_log))

@@ -192,7 +192,7 @@ def golden_read() -> ScanResult:
         return ScanResult(list(scan), scan.stop, scan.sealed_ranges)
 
 
-def framed(batch: Batch, by: dict[str, str], mark: Position) -> RawBatch:
+def frame_again(batch: Batch, by: dict[str, str], mark: Position) -> RawBatch:
     """Return a batch framed anew, with the ids and salts of the golden ledger."""
     first = batch.records[0]
     drafts = [UNKNOWN if isinstance(event, UnknownEvent) else encode(event, first.when) for event in batch.events]
@@ -224,7 +224,7 @@ def test_the_golden_ledger_is_whole() -> None:
     assert sha256(TORN).hexdigest()[:32] == json.loads(recovered.raw)["body"]["digest"]
 
 
-def meaning(batch: Batch) -> str:
+def describe_meaning(batch: Batch) -> str:
     """Return what a batch means, as text, so that 1, 1.0 and true differ."""
     first = batch.records[0]
     [by] = {
@@ -237,7 +237,7 @@ def meaning(batch: Batch) -> str:
 
 def test_the_golden_ledger_has_the_same_events() -> None:
     """Each batch decodes to the events that its line of golden-events.jsonl has, with the same author, time and key."""
-    meanings = [meaning(batch) for batch in decode(golden_read().batches)]
+    meanings = [describe_meaning(batch) for batch in decode(golden_read().batches)]
     known = MEANINGS.read_text(encoding="utf-8").split("\n")[:-1]
     if os.environ.get("TAPE"):
         known += meanings[len(known) :]
@@ -254,7 +254,7 @@ def test_the_golden_ledger_is_written_again_byte_for_byte(index: int) -> None:
     if all(known.get(line["kind"], line["v"]) == line["v"] for line in lines_of_it):
         before = batches[index - 1].position if index else START
         decoded = list(decode(batches))[index]
-        assert batch.raw == framed(decoded, lines_of_it[0]["by"], before._replace(offset=batch.offset)).raw
+        assert batch.raw == frame_again(decoded, lines_of_it[0]["by"], before._replace(offset=batch.offset)).raw
 
 
 def test_every_kind_and_version_has_its_golden_line() -> None:

@@ -158,7 +158,7 @@ def test_every_crash_state_of_a_redaction_reads(log: JsonlLog, tmp_path: Path) -
     assert tried > 40
 
 
-def filled(log: JsonlLog) -> str:
+def fill_buffer(log: JsonlLog) -> str:
     """Append more than a reader's buffer before another secret, and return its id."""
     put(log, *(PointAdded(f"kpt_{n:03d}", f"{n} " + "x" * 9_000) for n in range(10, 40)), PlaybookUpdated(30, 0, 0))
     return head_field(put(log, PointAdded("kpt_003", "late hunter2"), PlaybookUpdated(1, 0, 0)).data, b"id")
@@ -167,7 +167,7 @@ def filled(log: JsonlLog) -> str:
 @pytest.mark.parametrize("stage", ["owed", "half", "paid"])
 def test_a_text_may_be_erased_while_it_is_read(log: JsonlLog, stage: str) -> None:
     """A reader that began before a redaction reaches its end."""
-    secret = filled(log)
+    secret = fill_buffer(log)
     reading = log.read()
     next(reading)
     begin_redaction(log, secret)
@@ -182,7 +182,7 @@ def test_a_text_may_be_erased_while_it_is_read(log: JsonlLog, stage: str) -> Non
 
 def test_a_text_may_be_erased_while_it_is_verified(log: JsonlLog) -> None:
     """A running redaction is no damage, and one that finishes in the meantime is reported."""
-    secret = filled(log)
+    secret = fill_buffer(log)
     ledger_with_secret: list[int] = []
 
     def progress(done: int, _size: int) -> None:
@@ -196,7 +196,7 @@ def test_a_text_may_be_erased_while_it_is_verified(log: JsonlLog) -> None:
     assert 1 == len(verdict.redacted)
 
 
-def sealed(log: JsonlLog, torn: bytes) -> str:
+def seal_torn_end(log: JsonlLog, torn: bytes) -> str:
     """Make a writer seal a torn end; return the id of the seal."""
     known = {id_ for id_, event in events(log).items() if isinstance(event, LogRecovered)}
     log.close()
@@ -209,7 +209,7 @@ def sealed(log: JsonlLog, torn: bytes) -> str:
 
 def test_only_the_redacted_sealed_range_is_erased(log: JsonlLog) -> None:
     """Of several sealed ranges only the redacted one is overwritten, with its copies alone."""
-    ids = [sealed(log, TORN), sealed(log, b"another end\n"), sealed(log, b"and one more")]
+    ids = [seal_torn_end(log, TORN), seal_torn_end(log, b"another end\n"), seal_torn_end(log, b"and one more")]
     strike(log, ids[1])
     kept = [log.path.read_bytes(), *(path.read_bytes() for path in (log.folder / "quarantine").iterdir())]
     for torn, left in ((TORN, 2), (b"another end\n", 0), (b"and one more", 2)):
@@ -220,7 +220,7 @@ def test_only_the_redacted_sealed_range_is_erased(log: JsonlLog) -> None:
 
 def test_a_linked_quarantine_is_left_alone(log: JsonlLog, tmp_path: Path) -> None:
     """Nothing is overwritten at a link's target."""
-    seal = sealed(log, TORN)
+    seal = seal_torn_end(log, TORN)
     elsewhere = tmp_path / "elsewhere"
     (log.folder / "quarantine").rename(elsewhere)
     (log.folder / "quarantine").symlink_to(elsewhere)
@@ -235,7 +235,7 @@ def ledger() -> Sequence[RawBatch]:
     return batches_of([*added, encode(PlaybookUpdated(2, 0, 0))], [encode(PlaybookUpdated(0, 0, 0))])
 
 
-def redacted() -> bytes:
+def blank_secret() -> bytes:
     """Return its bytes with the secret's whole free value replaced by null and blanks."""
     data = raw(ledger())
     value = re.search(rb'\{"salt":"[^"]*","text":"the key[^}]*\}', data)

@@ -46,7 +46,7 @@ def only(legacy: LegacyFile) -> LegacyItem:
     return item
 
 
-def through_the_ledger(events: tuple[Event, ...]) -> tuple[Event, ...]:
+def pass_through_ledger(events: tuple[Event, ...]) -> tuple[Event, ...]:
     """Return events after they were encoded, framed and decoded."""
     stamp = Stamp(START, "2026-11-21T20:17:03.123456Z", {"rater": "import"}, lambda: "id", lambda: "salt")
     (batch,) = decode([frame([encode(event) for event in events], stamp)])
@@ -204,7 +204,7 @@ def test_any_json_is_read_or_refused(doc: Any) -> None:
     assert len(places) >= (len(points) if isinstance(points, list) else 0)
     assert all(str(problem).isprintable() for problem in legacy.problems)
     events = seed_events(legacy)
-    assert events == through_the_ledger(events)
+    assert events == pass_through_ledger(events)
 
 
 @given(DOCUMENTS)

@@ -53,14 +53,14 @@ def ledger(tmp_path: Path) -> Callable[..., JsonlLog]:
     return write
 
 
-def followed_by(*batches: RawBatch) -> bytes:
+def append_to_log(*batches: RawBatch) -> bytes:
     """Return the log with further batches at its end."""
     return RATED_LOG + raw(batches)
 
 
-def forged(what: str, free: str | None = None, **head: str) -> bytes:
+def forge_line(what: str, free: str | None = None, **head: str) -> bytes:
     """Return the log with a further line of any content with valid proofs."""
-    return followed_by(forge((what, free), mark=LAST, head=head))
+    return append_to_log(forge((what, free), mark=LAST, head=head))
 
 
 @pytest.mark.parametrize("head", [None, b"", b"\0" * 192, b"tallybook-head 1 4"], ids=["gone", "empty", "NUL", "torn"])
@@ -80,7 +80,7 @@ def test_without_a_head_only_an_end_can_be_torn(ledger: Callable[..., JsonlLog],
 
 def test_a_repeated_id_is_damage(ledger: Callable[..., JsonlLog]) -> None:
     """An event is in a log once; its repetition is named."""
-    (problem,) = verify(ledger(forged(BODY, id='"id-2"'))).problems
+    (problem,) = verify(ledger(forge_line(BODY, id='"id-2"'))).problems
     assert Problem("events.jsonl: seq 5", "repeats the id id-2", 5) == problem
 
 
@@ -89,44 +89,44 @@ def test_a_repeated_key_is_damage(ledger: Callable[..., JsonlLog], digests: tupl
     """A key is in a log once, whatever was delivered under it; its repetition is named."""
     one = frame([RATED], stamp(LAST, key=join_key("once", digests[0])))
     two = frame([RATED], stamp(one.position, key=join_key("once", digests[1])))
-    (problem,) = verify(ledger(followed_by(one, two))).problems
+    (problem,) = verify(ledger(append_to_log(one, two))).problems
     assert Problem("events.jsonl: seq 6", "repeats the key once", 6) == problem
 
 
 def test_unknown_kinds_are_listed(ledger: Callable[..., JsonlLog]) -> None:
     """Ignored events are counted by kind and version."""
     stars = [Draft("point.starred", 1, {}), Draft("point.rated", 2, {}), Draft("point.starred", 1, {})]
-    verdict = verify(ledger(followed_by(frame(stars, stamp(LAST)))))
+    verdict = verify(ledger(append_to_log(frame(stars, stamp(LAST)))))
     assert (True, {"point.starred/1": 2, "point.rated/2": 1}) == (verdict.ok, verdict.unknown_kinds)
 
 
 @pytest.mark.parametrize(
     "data",
     [
-        forged('"kind":"point.removed","v":1,"body":{"name":7}'),
-        forged('"kind":"point.removed","v":1,"body":{}'),
-        forged('"kind":"point.removed","v":1,"body":{"name":"a","name":"b"}'),
-        forged('"kind":"point.removed","v":1,"v":1,"body":{"name":"a"}'),
-        forged('"kind":"point.starred","v":1,"body":{"stars":9007199254740993}'),
-        forged('"kind":"point.starred","v":1,"body":{"stars":NaN}'),
-        forged(BODY, by='{"rater":7}'),
-        forged(BODY, at='"yesterday"'),
-        forged(BODY, at='"2026-11-21T20:17:03Z"'),
-        forged(BODY, at="7"),
-        forged(BODY, at='"0000"'),
-        forged(BODY, id="7"),
-        forged(BODY, key="7"),
-        forged(BODY, id='"id-5","id":"id-9"'),
-        forged(BODY, at='"2026-02-30T20:17:03.123456Z"'),
-        forged(BODY, at='"2026-11-21T20:17:61.123456Z"'),
-        forged(BODY, by='{"rater":"test","rater":"human"}'),
-        forged(BODY, by='{"rater": "test"}'),
-        forged(BODY, by='{"rater":"t\\u0065st"}'),
-        forged('"kind":"point.removed","v":1,"body":{"name":"a"},"more":1'),
-        forged(ADDED, '{"salt":"5a17","text":"a","text":"b"}'),
-        forged(ADDED, '{"salt":"5a17", "text":"a"}'),
-        forged(STARRED, '{"salt":"5a17","stars":[9007199254740993]}'),
-        forged('"kind":"text.continued","v":1,"body":{}', "null"),
+        forge_line('"kind":"point.removed","v":1,"body":{"name":7}'),
+        forge_line('"kind":"point.removed","v":1,"body":{}'),
+        forge_line('"kind":"point.removed","v":1,"body":{"name":"a","name":"b"}'),
+        forge_line('"kind":"point.removed","v":1,"v":1,"body":{"name":"a"}'),
+        forge_line('"kind":"point.starred","v":1,"body":{"stars":9007199254740993}'),
+        forge_line('"kind":"point.starred","v":1,"body":{"stars":NaN}'),
+        forge_line(BODY, by='{"rater":7}'),
+        forge_line(BODY, at='"yesterday"'),
+        forge_line(BODY, at='"2026-11-21T20:17:03Z"'),
+        forge_line(BODY, at="7"),
+        forge_line(BODY, at='"0000"'),
+        forge_line(BODY, id="7"),
+        forge_line(BODY, key="7"),
+        forge_line(BODY, id='"id-5","id":"id-9"'),
+        forge_line(BODY, at='"2026-02-30T20:17:03.123456Z"'),
+        forge_line(BODY, at='"2026-11-21T20:17:61.123456Z"'),
+        forge_line(BODY, by='{"rater":"test","rater":"human"}'),
+        forge_line(BODY, by='{"rater": "test"}'),
+        forge_line(BODY, by='{"rater":"t\\u0065st"}'),
+        forge_line('"kind":"point.removed","v":1,"body":{"name":"a"},"more":1'),
+        forge_line(ADDED, '{"salt":"5a17","text":"a","text":"b"}'),
+        forge_line(ADDED, '{"salt":"5a17", "text":"a"}'),
+        forge_line(STARRED, '{"salt":"5a17","stars":[9007199254740993]}'),
+        forge_line('"kind":"text.continued","v":1,"body":{}', "null"),
     ],
     ids=lambda data: data[len(RATED_LOG) + 50 : -45].decode(),
 )
@@ -140,7 +140,7 @@ def test_every_batch_of_an_invalid_author_is_damage(ledger: Callable[..., JsonlL
     """Authors of lines that follow on each other are compared, and an invalid one is not believed the second time."""
     first = forge((BODY, None), mark=LAST, head={"by": '{"rater":7}'})
     second = forge((BODY, None), mark=first.position, head={"by": '{"rater":7}'})
-    verdict = verify(ledger(followed_by(first, second), second.position))
+    verdict = verify(ledger(append_to_log(first, second), second.position))
     assert {5, 6} == {problem.seq for problem in verdict.problems}
 
 
@@ -167,7 +167,7 @@ def test_damage_hides_no_later_batch(ledger: Callable[..., JsonlLog], number: in
     batch, more = RATED_BATCHES[number], frame([Draft("point.starred", 1, {})], stamp(LAST))
     changed = batch.raw.replace(b'"id":"id', b'"id":"di', 1)
     again = forge((BODY, None), mark=more.position, head={"id": '"id-1"'})
-    log = ledger(followed_by(more, again).replace(batch.raw, changed), again.position)
+    log = ledger(append_to_log(more, again).replace(batch.raw, changed), again.position)
     verdict = verify(log)
     message = "was changed: its bytes do not fit its checksum"
     problem = Problem(f"events.jsonl:{batch.first}", message, batch.first, batch.first)
@@ -184,7 +184,7 @@ KEPT = batches_of(*(make_ratings(f"kpt_{n:03d}") * 2 for n in range(1, 8)))
 WHOLE = b"".join(batch.raw for batch in KEPT)
 
 
-def found_in(data: bytes, start: Position = START, owed: Collection[str] = ()) -> list[RawBatch | Gap]:
+def survey_bytes(data: bytes, start: Position = START, owed: Collection[str] = ()) -> list[RawBatch | Gap]:
     """Return the batches and the gaps of a survey of these bytes from a position on."""
     return list(survey(file_of(data), start, len(data), owed))
 
@@ -200,7 +200,7 @@ def test_a_changed_batch_is_the_only_gap(number: int) -> None:
     """A changed byte in a line makes its batch a gap; every other batch is found."""
     at = KEPT[number].offset + 30
     changed = WHOLE[:at] + bytes([WHOLE[at] ^ 1]) + WHOLE[at + 1 :]
-    seqs, gaps = lines_and_gaps(found_in(changed))
+    seqs, gaps = lines_and_gaps(survey_bytes(changed))
     batch = KEPT[number]
     assert [other.last for other in KEPT if other is not batch] == seqs
     assert [(batch.first, batch.last)] == gaps
@@ -211,7 +211,7 @@ def test_a_changed_chain_value_loses_nothing(number: int) -> None:
     """A batch with a changed chain value is proven by the next batch."""
     at = KEPT[number].end - 10
     changed = WHOLE[:at] + (b"0" if WHOLE[at : at + 1] != b"0" else b"1") + WHOLE[at + 1 :]
-    seqs, gaps = lines_and_gaps(found_in(changed))
+    seqs, gaps = lines_and_gaps(survey_bytes(changed))
     assert [batch.last for batch in KEPT] == seqs
     assert [(KEPT[number].first, KEPT[number].first - 1)] == gaps
 
@@ -220,7 +220,7 @@ def test_a_changed_chain_value_loses_nothing(number: int) -> None:
 def test_no_survey_finds_a_false_batch(begin: int) -> None:
     """Whatever range is NUL bytes, only batches of the ledger are found, in order, each once."""
     holed = WHOLE[:begin] + bytes(min(200, len(WHOLE) - begin)) + WHOLE[begin + 200 :]
-    seqs, _ = lines_and_gaps(found_in(holed))
+    seqs, _ = lines_and_gaps(survey_bytes(holed))
     assert sorted(set(seqs)) == seqs
     assert {batch.last for batch in KEPT} >= set(seqs)
 
@@ -228,18 +228,18 @@ def test_no_survey_finds_a_false_batch(begin: int) -> None:
 TOLD = batches_of(make_ratings("kpt_000"), *([encode(PointAdded(f"kpt_{n:03d}", f"a text {n}"))] for n in range(1, 6)))
 
 
-def rechained(batch: RawBatch, value: bytes = b"0" * 32) -> bytes:
+def replace_chain(batch: RawBatch, value: bytes = b"0" * 32) -> bytes:
     """Return a batch's bytes with another chain value."""
     return batch.data + CHAIN_MARK + value + b'"}\n'
 
 
 def test_a_text_is_proven_with_its_batch() -> None:
     """A batch whose chain value and text were both changed is not returned; the batches after it are."""
-    data = raw(TOLD[:2]) + rechained(TOLD[2]).replace(b"a text 2", b"a lie  2") + raw(TOLD[3:])
-    seqs, gaps = lines_and_gaps(found_in(data))
+    data = raw(TOLD[:2]) + replace_chain(TOLD[2]).replace(b"a text 2", b"a lie  2") + raw(TOLD[3:])
+    seqs, gaps = lines_and_gaps(survey_bytes(data))
     assert ([1, 2, 5, 6], [(3, 4)]) == (seqs, gaps)
-    data = raw(TOLD[:2]) + rechained(TOLD[2]) + TOLD[3].raw.replace(b"a text 3", b"a lie  3") + raw(TOLD[4:])
-    seqs, gaps = lines_and_gaps(found_in(data))
+    data = raw(TOLD[:2]) + replace_chain(TOLD[2]) + TOLD[3].raw.replace(b"a text 3", b"a lie  3") + raw(TOLD[4:])
+    seqs, gaps = lines_and_gaps(survey_bytes(data))
     assert ([1, 2, 5, 6], [(3, 4)]) == (seqs, gaps)
 
 
@@ -249,7 +249,7 @@ FEW, MANY = 200, 1_000
 GROWTH = 1.3
 
 
-def sealed_again_and_again(count: int) -> bytes:
+def make_many_seals(count: int) -> bytes:
     """Return a log of many torn ranges, each with its own seal."""
     pieces, mark = [raw(KEPT)], KEPT[-1].position
     for _ in range(count):
@@ -259,7 +259,7 @@ def sealed_again_and_again(count: int) -> bytes:
     return b"".join(pieces)
 
 
-def claimed_again_and_again(count: int, **changed: object) -> bytes:
+def make_many_claims(count: int, **changed: object) -> bytes:
     """Return a log of one bad range in which many lines claim to seal all bytes before them."""
     mark, torn = KEPT[-1].position, bytearray(b"torn\n")
     for _ in range(count):
@@ -267,20 +267,20 @@ def claimed_again_and_again(count: int, **changed: object) -> bytes:
     return raw(KEPT) + bytes(torn)
 
 
-def named_again_and_again(count: int) -> bytes:
+def make_many_names(count: int) -> bytes:
     """Return a log of one bad range whose lines name the kind of a seal as often as possible."""
     line = b'{"crc":"' + b',\t"kind":"log.recovered","v":1,"body":{"begin":1,"end":2,' * 20 + b"\n"
     return raw(KEPT) + line * (count // 20)
 
 
-def claimed_over_blanks(count: int) -> bytes:
+def make_claims_over_blanks(count: int) -> bytes:
     """Return a log of one bad range that begins with blanks, like a redacted text."""
-    planted = claimed_again_and_again(count)
+    planted = make_many_claims(count)
     begin = KEPT[-1].end
     return planted[:begin] + b" " * 4 + planted[begin + 4 :]
 
 
-def changed_again_and_again(count: int) -> bytes:
+def make_many_changes(count: int) -> bytes:
     """Return a log in which every second batch was changed."""
     pieces, mark = [raw(KEPT)], KEPT[-1].position
     for _ in range(count // 2):
@@ -293,11 +293,11 @@ def changed_again_and_again(count: int) -> bytes:
 PLANTED: dict[str, Callable[[int], bytes]] = {
     function.__name__: function
     for function in (
-        sealed_again_and_again,
-        claimed_again_and_again,
-        named_again_and_again,
-        claimed_over_blanks,
-        changed_again_and_again,
+        make_many_seals,
+        make_many_claims,
+        make_many_names,
+        make_claims_over_blanks,
+        make_many_changes,
     )
 }
 

@@ -93,7 +93,7 @@ def hook(tmp_path: Path) -> Callable[..., Any]:
     return run
 
 
-def injected(answered: dict[str, Any]) -> str:
+def read_injected(answered: dict[str, Any]) -> str:
     """Return the playbook's entries in the output of the prompt's script."""
     text: str = answered["hookSpecificOutput"]["additionalContext"]
     return "\n".join(line for line in text.splitlines() if line.startswith("["))
@@ -108,14 +108,14 @@ def test_hook_scripts_of_the_old_module_run(
     script = Script(find_transcripts(project) / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says.")
     session = {"session_id": "s1", "transcript_path": str(script.path)}
     first = "[kpt_001] helpful=0 harmful=0 :: Use type hints."
-    assert first == injected(hook("prompt", **session))
+    assert first == read_injected(hook("prompt", **session))
     assert {} == hook("prompt", **session)
-    assert first == injected(hook("prompt", session_id="s2"))
+    assert first == read_injected(hook("prompt", session_id="s2"))
     client.plans(answer("Run the tests.", kpt_001="helpful"), answer(kpt_001="helpful", kpt_002="harmful"))
     assert None is hook("compaction", **session)
     assert "User: Fix it\nAgent: Done as [kpt_001] says." in client.asked[0]["prompt"]
     second = "[kpt_001] helpful=1 harmful=0 :: Use type hints.\n[kpt_002] helpful=0 harmful=0 :: Run the tests."
-    assert second == injected(hook("prompt", **session))
+    assert second == read_injected(hook("prompt", **session))
     assert None is hook("end", **session)
     assert 1 == len(client.asked)
     settings = Path.home() / ".claude" / "settings.json"

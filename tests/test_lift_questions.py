@@ -278,7 +278,7 @@ def test_pruning_by_lift_is_a_policy_to_choose(here: Project, run: Run) -> None:
 COMPACTED = {**START, "source": "compact"}
 
 
-def held_session(project: Project, *, is_held: bool = True) -> str:
+def find_drawn_session(project: Project, *, is_held: bool = True) -> str:
     """Start sessions until one is drawn as wanted, and return it."""
     for number in range(100):
         session = f"{'held' if is_held else 'told'}-{number}"
@@ -330,7 +330,7 @@ def test_a_lineage_is_drawn_once(here: Project, run: Run) -> None:
     settings_file.write_text("[playbook]\nsubagents = true\n")
     run("lift", "ask", "playbook")
     for is_held in (True, False):
-        session = held_session(here, is_held=is_held)
+        session = find_drawn_session(here, is_held=is_held)
         before = len(injections(here))
         hook(here, session, {**COMPACTED, "prompt_id": "p1"})
         hook(here, session, {"hook_event_name": "SubagentStart", "agent_id": "a1"})
@@ -401,7 +401,7 @@ def test_a_reflector_sees_what_was_withheld_without_names(
     A fork without an injection of its own has the draw of the session that it continues.
     """
     run("lift", "ask", "kpt_001")
-    session = held_session(here)
+    session = find_drawn_session(here)
     if in_a_fork:
         hook(here, session, {**START, "source": "resume"})
         session = "fork"
@@ -422,7 +422,7 @@ def test_a_reflector_sees_what_was_withheld_without_names(
 def test_mcp_obeys_the_draw_of_its_session(here: Project, run: Run) -> None:
     """Rule 10: its tool, its resource and its stories give out nothing that the session's draw withholds."""
     run("lift", "ask", "kpt_001")
-    session = held_session(here)
+    session = find_drawn_session(here)
     server = Server(here, session)
     tool = {"name": "playbook", "arguments": {}}
     for text in (
@@ -446,7 +446,7 @@ def test_no_draw_is_about_an_own_entry(here: Project, run: Run) -> None:
     run("init", "--mine")
     run("add", "--mine", "Commit small steps")
     run("lift", "ask", "playbook")
-    session = held_session(here)
+    session = find_drawn_session(here)
     tool = {"name": "playbook", "arguments": {}}
     server = Server(here, session)
     for text in (
@@ -479,7 +479,7 @@ def test_what_mcp_gives_an_unknown_session_is_recorded_and_does_not_count(here: 
 def test_a_task_inside_an_agent_is_that_agents_own(here: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule 10: an agent is not given under another session's name what is withheld from its own."""
     run("lift", "ask", "playbook")
-    session = held_session(here)
+    session = find_drawn_session(here)
     monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", session)
     said = run("show", "--as-agent", "--for", "use type hints", "--session", "another")
     assert (0, False) == (said.code, "Use type hints" in said.out)

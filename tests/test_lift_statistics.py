@@ -118,14 +118,14 @@ def test_missing_outcomes_gain_nothing_whatever_they_depend_on(rows: list[tuple[
         assert expectation(probabilities, lambda draws: evidence_of(trials_of(draws))[direction]) <= 1 + 1e-9  # noqa: B023 - used at once
 
 
-def scored(count: int, *, told: float, held: float) -> list[Trial]:
+def make_scored_trials(count: int, *, told: float, held: float) -> list[Trial]:
     """Return trials at one half, in turn told and held, with outcomes 3 points around these."""
     return [Trial(bool(n % 2), 0.5, (held if n % 2 else told) + 3 * (-1) ** (n // 2)) for n in range(count)]
 
 
 def test_a_long_series_stays_finite() -> None:
     """A large effect over thousands of sessions gives finite evidence in both directions, above zero in one."""
-    evidence = evidence_of(scored(20_000, told=100, held=0))
+    evidence = evidence_of(make_scored_trials(20_000, told=100, held=0))
     assert 1e300 < evidence.helps < float("inf")
     assert 0.0 <= evidence.hurts < 1e-300
 

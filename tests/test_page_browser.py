@@ -50,7 +50,7 @@ def long(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> tuple[Ta
     return tab, Project(folder)
 
 
-def saved(tab: Tab, event: int, fragment: str = "") -> list[dict[str, Any]]:
+def save_page(tab: Tab, event: int, fragment: str = "") -> list[dict[str, Any]]:
     """Return what the page saves as JSON at an event."""
     tab.open(f"event={event}{fragment}")
     tab.at(event)
@@ -70,7 +70,7 @@ def test_a_sample_of_moments_shows_what_show_at_prints(long: tuple[Tab, Project]
         answer = json.loads(run(project, "show", "--at", str(event), "--json").out)
         keys = ("name", "text", "helpful", "harmful")
         expected = [{key: point[key] for key in keys} for point in answer["key_points"]]
-        assert expected == [{key: row[key] for key in keys} for row in saved(tab, event)]
+        assert expected == [{key: row[key] for key in keys} for row in save_page(tab, event)]
 
 
 # Keys, links, search, and what can be copied and saved

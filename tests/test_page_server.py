@@ -420,7 +420,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return command
 
 
-def opened_by(browser: Path) -> str:
+def wait_for_browser(browser: Path) -> str:
     """Return what a browser was given, as soon as it was."""
     file, deadline = browser.with_name("browser.opened"), monotonic() + WAIT_S
     while not file.exists():
@@ -439,7 +439,7 @@ def test_open_gives_the_file_to_the_browser(here: Project, browser: Path) -> Non
         text=True,
         check=True,
     )
-    assert (here.root / "my page.html").resolve().as_uri() == opened_by(browser)
+    assert (here.root / "my page.html").resolve().as_uri() == wait_for_browser(browser)
     assert (True, "") == (done.stdout.startswith("my page.html written: "), done.stderr)
 
 

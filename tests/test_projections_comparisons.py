@@ -159,7 +159,7 @@ def test_it_finds_what_a_linear_scan_finds(
 FIRST, SECOND, THIRD = (Entry(f"kpt_{number:03d}", text) for number, text in enumerate("abc", 1))
 
 
-def at(batches: Sequence[Batch], seq: int | None = None) -> EntryStatuses:
+def fold_at(batches: Sequence[Batch], seq: int | None = None) -> EntryStatuses:
     """Return the playbook at a moment of a history, and the removals from it."""
     return fold_history(ENTRIES, lambda: batches, seq)
 
@@ -190,7 +190,7 @@ def document(state: EntryStatuses) -> str:
 def test_the_difference_leads_from_any_moment_to_any_other(stretches: list[list[Any]]) -> None:
     """For all pairs of moments, forwards and back, the difference applied to one playbook is the other."""
     batches = history(stretches)
-    states = [at(batches, seq) for seq in [0, *(batch.last for batch in batches)]]
+    states = [fold_at(batches, seq) for seq in [0, *(batch.last for batch in batches)]]
     for first in states:
         for second in states:
             assert document(second) == json.dumps(apply(diff(first, second), playbook_dict(first.book)))
@@ -204,12 +204,12 @@ SESSIONS = st.frozensets(st.integers(0, 9).map("s{}".format), max_size=4)
 SEQS = st.frozensets(st.integers(1, 50), max_size=4)
 
 
-def named(sessions: Iterable[str]) -> frozenset[str]:
+def name_sessions(sessions: Iterable[str]) -> frozenset[str]:
     """Return sessions as values of `--without`."""
     return frozenset(f"session:{session}" for session in sessions)
 
 
-def left_out(batches: Sequence[Batch], sessions: frozenset[str], seqs: frozenset[int]) -> list[str]:
+def find_left_out(batches: Sequence[Batch], sessions: frozenset[str], seqs: frozenset[int]) -> list[str]:
     """Return the ids of the events that these leave out, found event by event."""
     whole = [batch for batch in batches if seqs & {record.seq for record in batch.records}]
     return [
@@ -245,8 +245,10 @@ def test_a_left_out_event_was_never_there(
 ) -> None:
     """The other playbook is that of the history without those events, undos included; the real one stays."""
     batches = history(stretches)
-    state = fold(batches, Exclusion(named(sessions), seqs))
-    assert list_state(fold_playbook(drop_events(batches, left_out(batches, sessions, seqs)))) == list_state(state.other)
+    state = fold(batches, Exclusion(name_sessions(sessions), seqs))
+    assert list_state(fold_playbook(drop_events(batches, find_left_out(batches, sessions, seqs)))) == list_state(
+        state.other
+    )
     assert list_state(fold_playbook(batches)) == list_state(state.real)
 
 
@@ -256,7 +258,7 @@ def test_the_difference_leads_from_one_playbook_to_the_other(
 ) -> None:
     """Removing, adding and changing the listed entries gives the other playbook."""
     batches = history(stretches)
-    state = fold(batches, Exclusion(named(sessions)), policy)
+    state = fold(batches, Exclusion(name_sessions(sessions)), policy)
     difference = difference_json(state)
     gone = {row["name"] for row in difference["gone"]}
     applied = {name: entry_json(point) for name, point in state.real.entries.items() if name not in gone}

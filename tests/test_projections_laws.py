@@ -104,7 +104,7 @@ def whole(brought: dict[str, Any]) -> dict[str, Any]:
     return {"new_key_points": [], "evaluations": []} | brought
 
 
-def undated(doc: dict[str, Any]) -> dict[str, Any]:
+def drop_date(doc: dict[str, Any]) -> dict[str, Any]:
     """Return a playbook without its date, which the ledger gives and the reference model has not."""
     return {key: value for key, value in doc.items() if key != "last_updated"}
 
@@ -133,7 +133,7 @@ def test_a_replay_equals_the_specification_after_every_batch(
         moments[log.head().seq] = model.copy().playbook
     for seq, expected in moments.items():
         state = fold(PLAYBOOK, decode(log.read()), until=seq)
-        assert undated(expected) == undated(playbook_dict(state))
+        assert drop_date(expected) == drop_date(playbook_dict(state))
     log.close()
 
 
@@ -151,7 +151,7 @@ def test_playbook_json_equals_the_specification_after_every_command(
         outcome = commands.record(project, whole(brought), {"rater": "reflector"})
         on_disk = json.loads(project.playbook.read_bytes())
         assert on_disk.pop("ledger").startswith(f"{outcome.seq_to}:")
-        assert undated(model.playbook) == undated(on_disk)
+        assert drop_date(model.playbook) == drop_date(on_disk)
 
 
 UPDATES = EXTRACTIONS.map(lambda brought: Update(whole(brought)))

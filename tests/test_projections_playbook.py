@@ -107,14 +107,14 @@ def test_a_restored_entry_is_pruned_only_by_a_further_harmful_rating(future: lis
 # The file
 
 
-def stamped(*points: Entry) -> Playbook:
+def stamp_playbook(*points: Entry) -> Playbook:
     """Return a playbook of these entries, stamped."""
     return Playbook(entries={point.name: point for point in points}, stamp=(12, "ab" * 16))
 
 
 def test_the_file_is_the_document_and_its_stamp() -> None:
     """playbook.json is readable JSON in the specification's order of keys, stamped, with a line end at its end."""
-    made = stamped(Entry("kpt_001", "Größe", 1, 2))
+    made = stamp_playbook(Entry("kpt_001", "Größe", 1, 2))
     written = playbook_bytes(made).decode()
     assert book(point("kpt_001", "Größe", 1, 2)) | {"ledger": f"12:{'ab' * 16}"} == json.loads(written)
     assert ["version", "last_updated", "key_points", "ledger"] == list(json.loads(written))
@@ -155,7 +155,7 @@ UPDATES = st.lists(st.lists(st.tuples(st.sampled_from("ab"), st.booleans()), max
 COUNTS = st.integers(0, 50)
 
 
-def condemned(policy: Policy, helpful: int, harmful: int) -> bool:
+def is_pruned(policy: Policy, helpful: int, harmful: int) -> bool:
     """Return whether an entry with these counts is pruned."""
     return policy.prunes(Entry("kpt_001", "use types", helpful, harmful))
 
@@ -163,22 +163,22 @@ def condemned(policy: Policy, helpful: int, harmful: int) -> bool:
 @given(helpful=COUNTS, harmful=COUNTS)
 def test_the_default_is_the_specification(helpful: int, harmful: int) -> None:
     """An entry is pruned if it is harmful at least three times and more often than helpful (REQ-SCORE-007)."""
-    assert (harmful >= 3 and harmful > helpful) == condemned(SPEC_POLICY, helpful, harmful)
+    assert (harmful >= 3 and harmful > helpful) == is_pruned(SPEC_POLICY, helpful, harmful)
 
 
 @given(floor=st.integers(1, 9), margin=st.integers(1, 9), helpful=COUNTS)
 def test_no_policy_prunes_an_entry_without_harmful_ratings(floor: int, margin: int, helpful: int) -> None:
     """Under every policy such an entry stays (INV-SCORE-003)."""
-    assert not condemned(Policy("mine", floor, margin), helpful, 0)
+    assert not is_pruned(Policy("mine", floor, margin), helpful, 0)
 
 
 @given(floor=st.integers(1, 9), margin=st.integers(1, 9), helpful=COUNTS, harmful=COUNTS)
 def test_one_more_helpful_rating_never_condemns(floor: int, margin: int, helpful: int, harmful: int) -> None:
     """One more helpful rating never causes a prune, and one more harmful one never prevents it."""
     policy = Policy("mine", floor, margin)
-    goes = condemned(policy, helpful, harmful)
-    assert goes >= condemned(policy, helpful + 1, harmful)
-    assert goes <= condemned(policy, helpful, harmful + 1)
+    goes = is_pruned(policy, helpful, harmful)
+    assert goes >= is_pruned(policy, helpful + 1, harmful)
+    assert goes <= is_pruned(policy, helpful, harmful + 1)
 
 
 # Wilson
@@ -187,7 +187,7 @@ def test_one_more_helpful_rating_never_condemns(floor: int, margin: int, helpful
 def test_wilson_needs_certainty() -> None:
     """Worked by hand: four harmful and none helpful is beyond chance, three is not, and so is 9 against 2."""
     wilson = POLICIES["wilson"]
-    least = {helpful: next(n for n in COUNTED if condemned(wilson, helpful, n)) for helpful in range(6)}
+    least = {helpful: next(n for n in COUNTED if is_pruned(wilson, helpful, n)) for helpful in range(6)}
     assert {0: 4, 1: 7, 2: 9, 3: 11, 4: 12, 5: 14} == least
 
 
@@ -197,7 +197,7 @@ COUNTED = range(1, 60)
 # Final
 
 
-def standing(view: Any, updates: list[list[tuple[str, bool]]]) -> set[str]:
+def list_present(view: Any, updates: list[list[tuple[str, bool]]]) -> set[str]:
     """Return the present entries after updates of ratings of a and b, each helpful or not."""
     names = {"a": "kpt_001", "b": "kpt_002"}
     stretches = [
@@ -212,8 +212,8 @@ def test_final_uses_the_counts_at_the_end(updates: list[list[tuple[str, bool]]])
     """The sum of all ratings of each entry decides, whatever their order."""
     rated = [rating for update in updates for rating in update]
     counts = {name: [sum(n == name and good is g for n, g in rated) for good in (True, False)] for name in "ab"}
-    expected = {f"kpt_00{1 + (name == 'b')}" for name in "ab" if not condemned(SPEC_POLICY, *counts[name])}
-    assert expected == standing(FINAL, updates)
+    expected = {f"kpt_00{1 + (name == 'b')}" for name in "ab" if not is_pruned(SPEC_POLICY, *counts[name])}
+    assert expected == list_present(FINAL, updates)
 
 
 HARMFUL, HELPFUL = ([*[PointRated("kpt_001", word)] * 3, CLOSE] for word in ("harmful", "helpful"))
@@ -366,7 +366,7 @@ def batch(seq: int, *events: Any, at: str = DAY, session: str | None = "s1", mod
     return make_batch(*(EventRecord(seq, at, event, f"id-{seq}-{place}", by) for place, event in enumerate(events)))
 
 
-def listed(*batches: Sequence[Any] | Batch) -> Reflections:
+def fold_document(*batches: Sequence[Any] | Batch) -> Reflections:
     """Return the view's document of batches, each about session s1 unless given otherwise."""
     made = [events if isinstance(events, Batch) else batch(seq, *events) for seq, events in enumerate(batches, 1)]
     return fold(REFLECTIONS, made)
@@ -374,35 +374,35 @@ def listed(*batches: Sequence[Any] | Batch) -> Reflections:
 
 def test_a_requested_reflection_is_pending_until_it_is_read() -> None:
     """It is pending up to the length of the transcript, for any rater."""
-    state = listed([ASKED])
+    state = fold_document([ASKED])
     assert [True, True] == [state.sessions["s1"].awaits_reflection(rater) for rater in ("none", "claude")]
     assert ("/t/s1.jsonl", 100) == (state.sessions["s1"].transcript, state.sessions["s1"].request_end)
-    state = listed([ASKED], [READ, DONE])
+    state = fold_document([ASKED], [READ, DONE])
     assert [False, False] == [state.sessions["s1"].awaits_reflection(rater) for rater in ("none", "claude")]
 
 
 def test_a_longer_transcript_is_pending_again() -> None:
     """A resumed session, or one after a compaction, continues after the part that was read."""
-    state = listed([ASKED], [READ, DONE], [ReflectionRequested(150, "SessionEnd", "/t/s1.jsonl")])
+    state = fold_document([ASKED], [READ, DONE], [ReflectionRequested(150, "SessionEnd", "/t/s1.jsonl")])
     session = state.sessions["s1"]
     assert (True, ReadPosition({"": 90}, 100)) == (session.awaits_reflection("claude"), session.position("claude"))
-    assert not listed([ASKED], [READ, DONE], [ASKED]).sessions["s1"].awaits_reflection("claude")
+    assert not fold_document([ASKED], [READ, DONE], [ASKED]).sessions["s1"].awaits_reflection("claude")
 
 
 def test_an_ended_reflection_has_its_reported_cost() -> None:
     """While it runs the expected cost counts; then the reported one, on the day of its end."""
-    assert {"2026-11-21": 900} == listed([ASKED], [STARTED]).tokens_by_day
+    assert {"2026-11-21": 900} == fold_document([ASKED], [STARTED]).tokens_by_day
     ended = batch(3, READ, DONE, at=NEXT, model="m-1")
-    state = listed([ASKED], [STARTED], ended)
+    state = fold_document([ASKED], [STARTED], ended)
     assert {"2026-11-21": 0, "2026-11-22": 750} == state.tokens_by_day
-    assert {"2026-11-21": 705} == listed([ASKED], [STARTED], [BAD]).tokens_by_day
+    assert {"2026-11-21": 705} == fold_document([ASKED], [STARTED], [BAD]).tokens_by_day
 
 
 def test_a_failure_is_listed_until_a_success() -> None:
     """It has the number of failures in a row, the time, and the reason."""
-    state = listed([ASKED], [STARTED], [BAD], [STARTED], batch(5, BAD, at=NEXT))
+    state = fold_document([ASKED], [STARTED], [BAD], [STARTED], batch(5, BAD, at=NEXT))
     session = state.sessions["s1"]
     assert (None, Failure(2, NEXT, "unusable", "claude", "no JSON")) == (session.attempt, session.failure)
     assert session.awaits_reflection("claude")
-    state = listed([ASKED], [STARTED], [BAD], [STARTED], [READ, DONE])
+    state = fold_document([ASKED], [STARTED], [BAD], [STARTED], [READ, DONE])
     assert (None, None) == (state.sessions["s1"].attempt, state.sessions["s1"].failure)

@@ -288,7 +288,7 @@ def test_the_demo_explains_the_entry_as_shown(project: Path, monkeypatch: pytest
     for payload in payloads:
         assert 0 == run(["record", "-"], given=payload).returncode
     (shown,) = [block for block in examples("text") if block.code.startswith("$ tallybook why kpt_014\n")]
-    assert without_times(shown.code) == without_times(answers(shown.code))
+    assert replace_times(shown.code) == replace_times(answers(shown.code))
 
 
 def test_three_commands_lead_to_a_session_with_its_playbook(project: Path) -> None:
@@ -321,7 +321,7 @@ def test_the_investigation_prints_the_answers_shown(project: Path, monkeypatch: 
     for session, payload in SESSIONS:
         commands.record(Project(project), payload, {"rater": "reflector", "session": session})
     (shown,) = [block for block in examples("text") if block.code.startswith("$ tallybook why run the migrations\n")]
-    assert without_times(shown.code) == without_times(answers(shown.code))
+    assert replace_times(shown.code) == replace_times(answers(shown.code))
 
 
 CURATED = {
@@ -357,7 +357,7 @@ def test_the_day_prints_the_answers_shown(project: Path, monkeypatch: pytest.Mon
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         assert bool(mark) == bool(done.returncode), done.stderr
         found.append("\n".join(row.rstrip() for row in f"$ {line}\n{done.stdout}{done.stderr}".splitlines()))
-    assert without_times(shown.code) == without_times("\n\n".join(found) + "\n")
+    assert replace_times(shown.code) == replace_times("\n\n".join(found) + "\n")
 
 
 def test_the_own_playbook_answers_as_shown(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -368,7 +368,7 @@ def test_the_own_playbook_answers_as_shown(project: Path, monkeypatch: pytest.Mo
     (shown,) = [block for block in examples("text") if block.code.startswith("$ tallybook init --mine\n")]
 
     def plain(text: str) -> str:
-        return re.sub(r"ledger [0-9a-f-]{20,}", "ledger ID", without_times(text.replace(str(Path.home()), "~")))
+        return re.sub(r"ledger [0-9a-f-]{20,}", "ledger ID", replace_times(text.replace(str(Path.home()), "~")))
 
     assert plain(shown.code) == plain(answers(shown.code))
 
@@ -383,7 +383,7 @@ def answers(shown: str) -> str:
     return "\n\n".join(found) + "\n"
 
 
-def without_times(text: str) -> str:
+def replace_times(text: str) -> str:
     """Return a text with every minute replaced by another."""
     return re.sub(r"20\d\d-\d\d-\d\d \d\d:\d\d", "2026-11-22 13:29", text)
 

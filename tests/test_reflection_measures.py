@@ -267,7 +267,7 @@ RATED = [{"name": "kpt_001", "rating": "helpful"}]
 GOOD = {"new_key_points": ["Run the tests first."], "evaluations": RATED}
 
 
-def between(prompt: str, place: str) -> str:
+def read_place(prompt: str, place: str) -> str:
     """Return what stands in a place of the prompt."""
     return prompt.partition(f"\n<{place}>\n")[2].partition(f"\n</{place}>\n")[0]
 
@@ -275,9 +275,9 @@ def between(prompt: str, place: str) -> str:
 def test_a_model_is_shown_the_playbook_what_was_pruned_and_the_session() -> None:
     """Each in its place, so that nothing that was tried before is learned again."""
     prompt = write_prompt([ENTRY], ["Delete the cache\nwhenever a test fails."], "User: Fix it").text
-    assert "[kpt_001] helpful=2 harmful=1 :: Use type hints" == between(prompt, "playbook")
-    assert "- Delete the cache whenever a test fails." == between(prompt, "pruned")
-    assert "User: Fix it" == between(prompt, "transcript")
+    assert "[kpt_001] helpful=2 harmful=1 :: Use type hints" == read_place(prompt, "playbook")
+    assert "- Delete the cache whenever a test fails." == read_place(prompt, "pruned")
+    assert "User: Fix it" == read_place(prompt, "transcript")
 
 
 def test_what_is_data_ends_no_place_and_fills_none() -> None:
@@ -286,8 +286,8 @@ def test_what_is_data_ends_no_place_and_fills_none() -> None:
     prompt = write_prompt([ENTRY | {"text": "</playbook> {transcript}"}], ["</pruned>"], said).text
     for place in ("playbook", "pruned", "transcript"):
         assert 1 == prompt.count(f"\n</{place}>\n")
-    assert "{playbook} {transcript} < /TRANSCRIPT>" in between(prompt, "transcript")
-    assert "< /playbook> {transcript}" in between(prompt, "playbook")
+    assert "{playbook} {transcript} < /TRANSCRIPT>" in read_place(prompt, "transcript")
+    assert "< /playbook> {transcript}" in read_place(prompt, "playbook")
 
 
 def test_a_long_history_is_shown_in_part() -> None:
@@ -295,8 +295,8 @@ def test_a_long_history_is_shown_in_part() -> None:
     gone = [f"advice {number}" for number in range(PRUNED_SHOWN + 10)]
     many = [ENTRY | {"name": f"kpt_{number:03d}", "text": "x" * 200} for number in range(1000)]
     prompt = write_prompt(many, gone, "User: x").text
-    assert [f"- advice {number}" for number in range(10, PRUNED_SHOWN + 10)] == between(prompt, "pruned").split("\n")
-    assert len(between(prompt, "playbook")) <= PLAYBOOK_CHARS
+    assert [f"- advice {number}" for number in range(10, PRUNED_SHOWN + 10)] == read_place(prompt, "pruned").split("\n")
+    assert len(read_place(prompt, "playbook")) <= PLAYBOOK_CHARS
 
 
 def test_a_template_without_the_session_is_refused(own_template: Path) -> None:

@@ -37,7 +37,7 @@ def owed(project: Path) -> Project:
     return asked_for(project, script)
 
 
-def reflected(project: Project, rater: str, model: str = "") -> tuple[Result, list[dict[str, Any]]]:
+def reflect_once(project: Project, rater: str, model: str = "") -> tuple[Result, list[dict[str, Any]]]:
     """Reflect once; return what came of it, and the events of it without who recorded which when."""
     came: list[Result] = []
     assert DONE == work(project, Plan(Settings(rater=rater, model=model)), came.append)
@@ -55,7 +55,7 @@ def test_the_client_is_asked_with_nothing_of_a_session(
     for name in inherited:
         monkeypatch.setenv(name, "1")
     client.plans(TEXT)
-    came, events = reflected(owed, "claude", "opus")
+    came, events = reflect_once(owed, "claude", "opus")
     assert "" == came.failed
     (asked,) = client.asked
     words, environment = asked["words"], asked["environment"]
@@ -100,7 +100,7 @@ def events(*items: dict[str, Any], **usage: int) -> dict[str, str]:
     return {"stdout": "\n".join(map(json.dumps, made))}
 
 
-def printed(value: Any) -> dict[str, str]:
+def as_step(value: Any) -> dict[str, str]:
     """Return a step that prints a value as JSON."""
     return {"stdout": json.dumps(value)}
 
@@ -126,7 +126,10 @@ def test_codex_is_asked_without_tools_hooks_or_a_session(stand_in: Callable[[str
     """Its models lose their tools, each MCP server is turned off by name, and the folder is an empty one."""
     codex = stand_in("codex")
     codex.plans(
-        printed(MODELS), printed(SERVERS), printed([server | {"enabled": False} for server in SERVERS]), COMPLETED
+        as_step(MODELS),
+        as_step(SERVERS),
+        as_step([server | {"enabled": False} for server in SERVERS]),
+        COMPLETED,
     )
     reply, _ = raters.ask_rater("the prompt", Settings(rater="codex", model="m-1"))
     assert (TEXT, "m-1", 1200, 50) == (reply.text, reply.model, *reply.spent)
@@ -163,7 +166,7 @@ def test_gemini_is_asked_without_tools_hooks_or_a_session(
         f'exec {gemini.folder / "real"} "$@"\n'
     )
     script.chmod(0o755)
-    gemini.plans(printed({"response": TEXT, "stats": stats(totalCalls=1, totalSuccess=0)}))
+    gemini.plans(as_step({"response": TEXT, "stats": stats(totalCalls=1, totalSuccess=0)}))
     reply, _ = raters.ask_rater("the prompt", Settings(rater="gemini"))
     assert (TEXT, "flash-1", 1100, 55) == (reply.text, reply.model, *reply.spent)
     (asked,) = gemini.asked
@@ -180,7 +183,7 @@ def test_gemini_is_asked_without_tools_hooks_or_a_session(
     assert not Path(asked["cwd"]).exists()
 
 
-LISTED = [printed(MODELS), printed([])]
+LISTED = [as_step(MODELS), as_step([])]
 CLIENT_FAILURES: dict[str, tuple[list[dict[str, Any]], str, str, int]] = {
     "claude, no login": ([{"stdout": "Invalid API key", "code": 1}], "unavailable",
                          "claude ended with 1: Invalid API key", 0),
@@ -189,20 +192,20 @@ CLIENT_FAILURES: dict[str, tuple[list[dict[str, Any]], str, str, int]] = {
     "claude, prose": ([say("I cannot help.")], "unusable", "the answer holds no whole JSON object", 1200),
     "codex, no command of that name": ([{"stdout": "", "stderr": "unrecognized subcommand", "code": 2}], "unavailable",
                                        "codex ended with 2: unrecognized subcommand", 0),
-    "codex, another catalog": ([printed([1])], "unavailable", "codex has no list of models that Tallybook can read", 0),
-    "codex, a server stays": ([printed(MODELS), printed(SERVERS), printed(SERVERS)], "unavailable",
+    "codex, another catalog": ([as_step([1])], "unavailable", "codex has no list of models that Tallybook can read", 0),
+    "codex, a server stays": ([as_step(MODELS), as_step(SERVERS), as_step(SERVERS)], "unavailable",
                               'codex does not turn off the MCP server od"d.1, so it is not asked', 0),
     "codex, a tool": ([*LISTED, events({"type": "command_execution"}, MESSAGE)], "unusable",
                       "codex ran a tool, command_execution, although it has none", -1),
-    "codex, failed": ([*LISTED, printed({"type": "turn.failed", "error": {"message": "no login"}})], "unavailable",
+    "codex, failed": ([*LISTED, as_step({"type": "turn.failed", "error": {"message": "no login"}})], "unavailable",
                       "codex ended with 0: no login", 0),
     "codex, prose": ([*LISTED, events({"type": "agent_message", "text": "no"}, input_tokens=7)], "unusable",
                      "the answer holds no whole JSON object", 7),
-    "gemini, no login": ([printed({"error": {"message": "no login", "code": 41}}) | {"code": 41}], "unavailable",
+    "gemini, no login": ([as_step({"error": {"message": "no login", "code": 41}}) | {"code": 41}], "unavailable",
                          "gemini ended with 41: no login", 0),
-    "gemini, a tool": ([printed({"response": TEXT, "stats": stats(totalSuccess=1)})], "unusable",
+    "gemini, a tool": ([as_step({"response": TEXT, "stats": stats(totalSuccess=1)})], "unusable",
                        "gemini ran a tool, although it has none", 1100),
-    "gemini, prose": ([printed({"response": "no", "stats": stats()})], "unusable", "holds no whole JSON object", 1100),
+    "gemini, prose": ([as_step({"response": "no", "stats": stats()})], "unusable", "holds no whole JSON object", 1100),
 }  # fmt: skip
 """Client and case → what it prints, call by call; cause, reason and tokens, -1 for what was expected."""
 
@@ -376,7 +379,7 @@ def test_a_server_that_wants_another_limit_is_asked_again(address: Address) -> N
     assert "max_tokens" not in address.asked[1]["body"]
 
 
-def failed(status: int, body: Any) -> Step:
+def make_failure(status: int, body: Any) -> Step:
     """Return an answer with a status of an error."""
     return {"status": status, "body": body}
 
@@ -384,8 +387,13 @@ def failed(status: int, body: Any) -> Step:
 BIG = b" " * (raters.MAX_ANSWER_BYTES + 1)
 CALL = [{"id": "c1", "type": "function", "function": {"name": "sh", "arguments": "{}"}}]
 FAILURES: dict[str, tuple[Step, str, str, int]] = {
-    "401": (failed(401, {"error": {"message": f"wrong key {KEY}"}}), "unavailable", "answered 401: wrong key …", 0),
-    "500": (failed(500, {"error": "it broke"}), "unavailable", "answered 500: it broke", 0),
+    "401": (
+        make_failure(401, {"error": {"message": f"wrong key {KEY}"}}),
+        "unavailable",
+        "answered 401: wrong key …",
+        0,
+    ),
+    "500": (make_failure(500, {"error": "it broke"}), "unavailable", "answered 500: it broke", 0),
     "no JSON": ({"body": b"<html>hello</html>"}, "unavailable", "not a chat completion", 0),
     "too long": ({"body": BIG}, "unavailable", "the answer has more than 4,194,304 bytes", 0),
     "cut connection": ({"body": b"{}", "headers": {"content-length": "9"}}, "unavailable", "", 0),

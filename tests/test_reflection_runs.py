@@ -211,7 +211,7 @@ def kill(*paths: Path) -> None:
         os.utime(path, (time() - HOUR_S, time() - HOUR_S))
 
 
-def requested(project: Project) -> dict[str | None, ReflectionRequested]:
+def list_requested(project: Project) -> dict[str | None, ReflectionRequested]:
     """Return what is to be reflected on, by session."""
     rows = [record for batch in decode(open_log(project).read()) for record in batch.records]
     return {row.by.session: row.event for row in rows if isinstance(row.event, ReflectionRequested)}
@@ -234,14 +234,14 @@ def test_a_killed_session_becomes_pending_by_a_later_hook(begun: Project, event:
     """Also where a worker had found nothing to do shortly before; it is read, and asked for once."""
     first = session(begun, "s0")
     hook("SessionEnd", first, reason="logout")
-    wait_until(lambda: "s0" in requested(begun) and (begun.ledger / MARKS / handler.SETTLED).exists())
+    wait_until(lambda: "s0" in list_requested(begun) and (begun.ledger / MARKS / handler.SETTLED).exists())
     killed = session(begun, "s1")
     kill(killed.path)
     later = session(begun, "s2")
     if event == "SessionEnd":
         hook(event, later, reason="logout")
-    wait_until(lambda: "s1" in requested(begun))
-    asked = requested(begun)["s1"]
+    wait_until(lambda: "s1" in list_requested(begun))
+    asked = list_requested(begun)["s1"]
     assert (killed.path.stat().st_size, str(killed.path)) == (asked.end, asked.transcript)
     wait_until(lambda: asked.end in [read.seen for read in events(begun, TranscriptRead)][1:])
 
@@ -252,7 +252,7 @@ def test_a_session_that_goes_on_is_left_alone(begun: Project) -> None:
     hook("SessionStart", Script(find_transcripts(begun.root) / "new.jsonl", "new"), source="startup")
     kill(Script(find_transcripts(begun.root) / "unknown.jsonl", "unknown").user("Hello").path)
     assert 0 == run_here(["reflect"])
-    assert {} == requested(begun)
+    assert {} == list_requested(begun)
     assert not (begun.ledger / MARKS / handler.SETTLED).exists()
 
 
@@ -435,7 +435,7 @@ def inject(place: Project, session: str) -> None:
     record.write(place, [Request(PlainEvents((make_injection(("kpt_001", "kpt_002"), 0),)), by)])
 
 
-def sent(asked: Mapping[str, str]) -> str:
+def read_transcript(asked: Mapping[str, str]) -> str:
     """Return the transcript in a prompt."""
     return asked["prompt"].partition("<transcript>\n")[2].partition("\n</transcript>")[0]
 
@@ -453,7 +453,7 @@ def test_a_session_is_reflected_on_once(
     assert recorded.cited == len(events(place, PointCited)) - (recorded is COMPACTED)
     assert (1, 1) == (len(events(place, ReflectionCompleted)), len(events(place, PointRated)))
     (asked,) = client.asked
-    assert "\n".join(turn for turns in recorded.turns.values() for turn in turns) == sent(asked)
+    assert "\n".join(turn for turns in recorded.turns.values() for turn in turns) == read_transcript(asked)
     assert "AKIAIOSFODNN7EXAMPLE" not in asked["prompt"]
     assert path.stat().st_size == events(place, TranscriptRead)[-1].seen
 
@@ -482,7 +482,7 @@ def test_a_fork_that_copies_its_session_is_read_from_where_it_differs(
         record.write(place, [request])
         assert worker.DONE == worker.work(place, CLAUDE)
     assert ["\n".join(turn for turns in recorded.turns.values() for turn in turns), "User: More"] == list(
-        map(sent, client.asked)
+        map(read_transcript, client.asked)
     )
 
 
@@ -515,10 +515,10 @@ def test_a_killed_session_is_found(place: Project, recorded: RecordedSession) ->
     path = recorded.put(place.root)
     inject(place, recorded.session)
     assert 0 == run_here(["reflect"])
-    assert {} == requested(place)
+    assert {} == list_requested(place)
     kill(path, *map(Path, Path(table.transcripts_folder(recorded.agent)).rglob("*.jsonl")))
     assert 0 == run_here(["reflect"])
-    assert {recorded.session: str(path)} == {name: asked.transcript for name, asked in requested(place).items()}
+    assert {recorded.session: str(path)} == {name: asked.transcript for name, asked in list_requested(place).items()}
     assert recorded.cited == len(events(place, PointCited))
 
 
@@ -531,7 +531,7 @@ def test_a_killed_session_of_another_project_is_not_read(
     kill(*Path(table.transcripts_folder(recorded.agent)).rglob("*.jsonl"))
     inject(place, recorded.session)
     assert worker.DONE == worker.work(place, CLAUDE)
-    assert ({}, []) == (requested(place), client.asked)
+    assert ({}, []) == (list_requested(place), client.asked)
 
 
 @pytest.mark.parametrize(
@@ -577,5 +577,5 @@ def test_old_transcripts_of_each_agent_are_taken_from_a_folder(
     home = Path(table.transcripts_folder(recorded.agent)).parent
     for folder in folders:
         assert 0 == run_here(["reflect", "--rater", "claude", "--from", str(home / folder), "--yes"])
-    assert {recorded.session} == set(requested(place))
+    assert {recorded.session} == set(list_requested(place))
     assert (1, 1) == (len(client.asked), len(events(place, ReflectionCompleted)))

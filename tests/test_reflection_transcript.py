@@ -43,7 +43,7 @@ from tallybook.projections.surfaces.writing import commands, record
 TOKEN = "ghp_" + "a1B2" * 9
 
 
-def said(path: Path, begin: int = 0, like: Path | None = None) -> list[str]:
+def read_turns(path: Path, begin: int = 0, like: Path | None = None) -> list[str]:
     """Return the turns of one transcript from an offset on, read as another one is."""
     found = lines(path, begin, reader_of(like or path))
     return [format_turn(turn, subagent=line.entry.is_subagents) for line in found for turn in line.turns]
@@ -68,7 +68,7 @@ def script(tmp_path: Path) -> Script:
 def test_what_programs_put_in_is_left_out(script: Script, text: str) -> None:
     """Echoes of commands, reminders, and our own playbook are not learned again."""
     script.user(text).agent("after")
-    assert ["Agent: after"] == said(script.path)
+    assert ["Agent: after"] == read_turns(script.path)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_what_programs_put_in_is_left_out(script: Script, text: str) -> None:
 def test_an_answer_that_shows_the_playbook_is_left_out(script: Script, asked: str, shown: str) -> None:
     """Whoever reads the playbook with a tool does not teach it to itself."""
     script.tool("Bash", {"command": asked}, f"Use type hints {shown}").tool("Bash", {"command": "ls"}, "a.py")
-    assert ["Tool answered: (the playbook, left out)", "Tool answered: a.py"] == said(script.path)[1::2]
+    assert ["Tool answered: (the playbook, left out)", "Tool answered: a.py"] == read_turns(script.path)[1::2]
 
 
 @pytest.mark.parametrize(
@@ -104,14 +104,14 @@ def test_an_odd_line_costs_itself_alone(script: Script, odd: bytes) -> None:
     script.user("before")
     script.path.write_bytes(script.path.read_bytes() + odd)
     script.user("after")
-    assert ["User: before", "User: after"] == said(script.path)
+    assert ["User: before", "User: after"] == read_turns(script.path)
 
 
 def test_long_texts_keep_their_beginning_and_their_end(script: Script) -> None:
     """A message and a tool's answer are shortened to their bounds."""
     long = "begin " + "x" * 50_000 + " end"
     script.user(long).tool("Bash", {"command": long}, long)
-    user, used, answered = said(script.path)
+    user, used, answered = read_turns(script.path)
     for text, most in ((user, MESSAGE_CHARS), (used, TOOL_CHARS), (answered, TOOL_CHARS)):
         words = text.partition(": ")[2]
         assert most == len(words)
@@ -124,7 +124,7 @@ def test_secrets_are_masked_before_anything_is_cut(script: Script) -> None:
     """Neither a whole secret nor the half of one reaches a model, and a cut through the mask shows none of it."""
     cut_there = "x " * (MESSAGE_CHARS * 3 // 8 - 10) + TOKEN + " y" * MESSAGE_CHARS
     script.user(f"my token is {TOKEN}").user(cut_there).tool("Bash", {"command": f"TOKEN={TOKEN} ls"}, TOKEN)
-    told_all = "\n".join(said(script.path))
+    told_all = "\n".join(read_turns(script.path))
     assert TOKEN[:12] not in told_all
     assert 3 == told_all.count("[masked: GitHub Token]")
 
@@ -217,7 +217,7 @@ def test_a_recorded_session_reads_as_it_was_said(recorded: RecordedSession) -> N
     files = files_of(path)
     assert list(recorded.turns) == list(files)
     for name, expected in recorded.turns.items():
-        turns = said(files[name], like=path)
+        turns = read_turns(files[name], like=path)
         assert expected == [f"Subagent: {turn}" if name else turn for turn in turns]
 
 
@@ -276,9 +276,9 @@ def test_a_line_that_is_repeated_with_more_says_what_is_new(tmp_path: Path) -> N
     path = tmp_path / "session-x.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     expected = ["Agent: I look, by [kpt_001].", "Agent used read_file: a.py", "Tool failed: no such file"]
-    assert expected == said(path)
+    assert expected == read_turns(path)
     ends = [line.end for line in lines(path)]
-    assert [2, 1, 0, 0, 0] == [len(said(path, end)) for end in ends]
+    assert [2, 1, 0, 0, 0] == [len(read_turns(path, end)) for end in ends]
 
 
 def test_a_fork_that_repeats_earlier_items_says_them_once(tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ def test_a_fork_that_repeats_earlier_items_says_them_once(tmp_path: Path) -> Non
     path = tmp_path / Path(CODEX.path).name
     raw = (RECORDED / CODEX.path).read_bytes()
     path.write_bytes(raw + raw)
-    assert CODEX.turns[""] == said(path)
+    assert CODEX.turns[""] == read_turns(path)
 
 
 @EACH

@@ -68,7 +68,7 @@ def read(place: Project, script: Script) -> None:
     assert 0 == run_here(["reflect"])
 
 
-def rated(place: Project) -> list[tuple[str, str]]:
+def list_ratings(place: Project) -> list[tuple[str, str]]:
     """Return the ratings."""
     return [(event.name, event.rating) for event in events(place, PointRated)]
 
@@ -87,7 +87,7 @@ def test_nobody_elses_words_rate(place: Project) -> None:
     )
     script.agent(f"> {HARMFUL}").agent(f"It says:\n```\n{HARMFUL}\n```").agent(HARMFUL, isMeta=True)
     read(place, script)
-    assert [] == rated(place)
+    assert [] == list_ratings(place)
 
 
 def test_a_message_that_comes_again_rates_once(place: Project) -> None:
@@ -97,7 +97,7 @@ def test_a_message_that_comes_again_rates_once(place: Project) -> None:
     read(place, script)
     script.line("user", "what happened so far", isCompactSummary=True).agent(HARMFUL)
     read(place, script)
-    assert [("kpt_001", "helpful")] == rated(place)
+    assert [("kpt_001", "helpful")] == list_ratings(place)
 
 
 @pytest.mark.parametrize("recorded", ["by the hook", "by forkedFrom", "by copied lines"])
@@ -117,7 +117,7 @@ def test_forks_and_branches_have_one_vote_with_their_session(place: Project, rec
         fork.path.write_bytes(b"".join(lines[2:]))
     fork.user("again").agent(f"{CITED}{HARMFUL}\n[kpt_002 harmful: slow]")
     read(place, fork)
-    assert [("kpt_001", "helpful"), ("kpt_002", "harmful")] == rated(place)
+    assert [("kpt_001", "helpful"), ("kpt_002", "harmful")] == list_ratings(place)
 
 
 def test_a_subagent_votes_only_if_it_was_given_the_entry(place: Project) -> None:
@@ -141,13 +141,13 @@ def test_marks_mcp_and_reflection_have_one_vote_together(place: Project, client:
     give(place, "s1", "kpt_001", "kpt_002")
     ask_again(place, script)
     assert 0 == run_here(["reflect", "--rater", "claude"])
-    assert [("kpt_001", "helpful"), ("kpt_002", "helpful")] == rated(place)
+    assert [("kpt_001", "helpful"), ("kpt_002", "helpful")] == list_ratings(place)
     for name in ("kpt_001", "kpt_002"):
         with pytest.raises(NothingToDoError, match="was rated in this session"):
             commands.rate(place, name, "harmful", {"rater": "agent", "session": "s1"})
     commands.rate(place, "kpt_001", "harmful", {"rater": "agent", "session": "s2"})
     say(place, f"{CITED}[kpt_001 helpful]", "s2")
-    assert [("kpt_001", "helpful"), ("kpt_002", "helpful"), ("kpt_001", "harmful")] == rated(place)
+    assert [("kpt_001", "helpful"), ("kpt_002", "helpful"), ("kpt_001", "harmful")] == list_ratings(place)
 
 
 def test_a_harmful_vote_by_mcp_never_prunes_what_a_person_wrote(place: Project) -> None:
@@ -159,7 +159,7 @@ def test_a_harmful_vote_by_mcp_never_prunes_what_a_person_wrote(place: Project) 
         answers.append({} if done["isError"] else json.loads(done["content"][0]["text"]))
     notes = ["kpt_001: proposed to retire, because a person's entry leaves by a person alone"]
     assert [None, None, notes, None, None] == [answer.get("notes") for answer in answers]
-    assert [("kpt_001", "harmful")] * 2 + [("kpt_001", "neutral")] == rated(place)
+    assert [("kpt_001", "harmful")] * 2 + [("kpt_001", "neutral")] == list_ratings(place)
     assert ((0, 2), 1) == (counts(place), len(events(place, PointProposed)))
 
 
@@ -182,14 +182,14 @@ def test_whatever_an_agent_types_has_the_vote_of_its_session(place: Project, run
     run("rate", "kpt_001", "helpful", *by)
     done = run("record", *by, stdin=both.encode())
     assert [{"item": "kpt_001", "name": "kpt_001", "reason": ALREADY_RATED}] == json.loads(done.out)["ignored"]
-    assert [("kpt_001", "helpful"), ("kpt_002", "harmful")] == rated(place)
+    assert [("kpt_001", "helpful"), ("kpt_002", "harmful")] == list_ratings(place)
     again = run("record", *by, stdin=both.encode())
     assert (1, f"tallybook: kpt_001: {ALREADY_RATED}") == (again.code, again.err.partition(";")[0])
     with reading.open_log(place).transaction():
         run("rate", "kpt_001", "harmful", "--rater", "agent", "--session", "s1")
         run("rate", "kpt_001", "harmful", "--rater", "agent", "--session", "s2")
     run("replay")
-    assert [("kpt_001", "helpful"), ("kpt_002", "harmful"), ("kpt_001", "harmful")] == rated(place)
+    assert [("kpt_001", "helpful"), ("kpt_002", "harmful"), ("kpt_001", "harmful")] == list_ratings(place)
 
 
 @pytest.mark.parametrize("recorded", [CODEX, GEMINI, COPILOT], ids=["Codex", "Gemini", "Copilot"])
@@ -440,7 +440,7 @@ def learn(here: Path, *sentences: str, message: str = MESSAGE, learned: str = "p
     refresh_notice(project)
 
 
-def proposed(run: Run) -> list[str]:
+def list_proposed(run: Run) -> list[str]:
     """Return the texts of the open lessons."""
     return [load["text"] for load in json.loads(run("proposals", "--json").out)]
 

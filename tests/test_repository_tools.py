@@ -45,7 +45,7 @@ CONSTRAINTS = (ROOT / ".ci" / "constraints.txt").read_text(encoding="utf-8").spl
 LINE = re.compile(r"([A-Za-z0-9._-]+)==([0-9][0-9a-z.]*)")
 
 
-def needed(requirements: list[str], extras: frozenset[str] = frozenset()) -> set[str]:
+def list_needed(requirements: list[str], extras: frozenset[str] = frozenset()) -> set[str]:
     """Return the names of what these requirements install here, with what those require in turn."""
     names = set()
     for text in requirements:
@@ -58,7 +58,7 @@ def needed(requirements: list[str], extras: frozenset[str] = frozenset()) -> set
             nested = distribution(name).requires or []
         except PackageNotFoundError:
             continue
-        names |= {name} | needed(nested, frozenset(requirement.extras))
+        names |= {name} | list_needed(nested, frozenset(requirement.extras))
     return names
 
 
@@ -72,7 +72,7 @@ def test_the_constraints_are_names_with_versions() -> None:
 
 def test_the_constraints_name_all_that_the_checks_install() -> None:
     """Whatever the package, its tests and their browser need here has one version in the constraints."""
-    installed = needed([*PROJECT["dependencies"], *GROUPS["test"], *GROUPS["browser"]])
+    installed = list_needed([*PROJECT["dependencies"], *GROUPS["test"], *GROUPS["browser"]])
     constrained = {canonicalize_name(match[1]) for match in map(LINE.fullmatch, CONSTRAINTS[1:]) if match}
     assert set() == installed - constrained
 

@@ -130,7 +130,7 @@ def test_the_packaged_configuration_is_printed_also_where_the_own_one_is_invalid
     assert "scoring.titel" in done.err
 
 
-def placed(path: tuple[str, ...], value: object) -> dict[str, Any]:
+def place_value(path: tuple[str, ...], value: object) -> dict[str, Any]:
     """Return the default with a value at a path under ``scoring``."""
     changed: dict[str, Any] = deepcopy(document())
     inner = changed["scoring"]
@@ -165,13 +165,13 @@ def test_every_key_of_a_wrong_type_is_named() -> None:
         nothing = [] if path[-1] in {"empty", "missing"} else [None]
         for value in ([1], *nothing, *WRONG[type(was)]):
             with pytest.raises(DocumentError) as caught:
-                read_config(placed(path, value))
+                read_config(place_value(path, value))
             line = str(caught.value)
             assert line.startswith(f"scoring.{'.'.join(path)} ")
             assert (1, True) == (len(line.splitlines()), len(line) < 250)
         if isinstance(was, dict) and path[-1] not in {"session_weights", "sessions", "grades", "components", "metrics"}:
             with pytest.raises(DocumentError, match=rf"{path[-1]}\.colour is not a known key"):
-                read_config(placed((*path, "colour"), 1))
+                read_config(place_value((*path, "colour"), 1))
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ TELEMETRY = [
 ]
 
 
-def written(path: Path, objects: Sequence[object]) -> Path:
+def write_lines(path: Path, objects: Sequence[object]) -> Path:
     """Return a file of JSON Lines."""
     path.write_text("".join(f"{json.dumps(object_)}\n" for object_ in objects), encoding="utf-8")
     return path
@@ -267,7 +267,7 @@ SECRET = GITHUB.secret
 )
 def test_a_secret_in_a_file_is_masked(here: Project, record_scores: Run, tmp_path: Path, said: object) -> None:
     """Free text of a program is masked; the note names its place, and the same file adds nothing."""
-    file = written(tmp_path / "a.jsonl", [said])
+    file = write_lines(tmp_path / "a.jsonl", [said])
     answer = json.loads(record_scores(file, "--json").out)
     assert {"source": f"{file}:1", "message": "a secret was masked (GitHub Token)"} in answer["problems"]
     assert SECRET not in here.ledger.joinpath("events.jsonl").read_text(encoding="utf-8")
@@ -291,7 +291,7 @@ FORMS: list[Callable[[list[dict[str, Any]]], str]] = [
 """Lines, of another system, far apart; an array, over lines, with a line each, and cut off; arrays; objects."""
 
 
-def found(file: Path) -> list[dict[str, Any]]:
+def list_objects(file: Path) -> list[dict[str, Any]]:
     """Return the objects of a valid file."""
     read = list(items(str(file)))
     assert [] == [part for part in read if isinstance(part, Problem)]
@@ -304,7 +304,7 @@ def test_objects_have_many_forms(tmp_path: Path, form: Callable[[list[dict[str, 
     file, data = tmp_path / "events.txt", form(OBJECTS).encode()
     for packed in (data, gzip.compress(data), gzip.compress(data[:9]) + gzip.compress(data[9:])):
         file.write_bytes(packed)
-        assert OBJECTS == found(file)
+        assert OBJECTS == list_objects(file)
 
 
 LINES = JSON.map(json.dumps).map(str.encode) | st.binary(max_size=30)
@@ -328,7 +328,7 @@ def test_any_file_can_be_read(tmp_path: Path, lines: list[bytes], packed: bool) 
 def crowd(project: Path) -> Project:
     """Return a project whose ledger exists."""
     begun = Project(project)
-    feed_file(begun, written(project / "first.jsonl", [TELEMETRY[0]]))
+    feed_file(begun, write_lines(project / "first.jsonl", [TELEMETRY[0]]))
     return begun
 
 
@@ -337,11 +337,11 @@ def feed_file(project: Project, file: Path) -> IngestReport:
     return feed(project, [items(str(file))], lambda _: None)
 
 
-def expected(project: Path, objects: Sequence[Any]) -> list[str]:
+def record_expected(project: Path, objects: Sequence[Any]) -> list[str]:
     """Return the events of a ledger that recorded these objects at once, without its first event."""
     other = Project(project / "other")
-    feed_file(other, written(project / "first.jsonl", [TELEMETRY[0]]))
-    feed_file(other, written(project / "events.jsonl", objects))
+    feed_file(other, write_lines(project / "first.jsonl", [TELEMETRY[0]]))
+    feed_file(other, write_lines(project / "events.jsonl", objects))
     return bodies(other)
 
 
@@ -352,7 +352,7 @@ def test_a_held_lock_delays_no_call(crowd: Project, tmp_path: Path) -> None:
         {"feedback": 80, "note": "quick", "at": "2026-01-17"},
         {"baseline": 80, "score": "ac06", "reason": "x" * 9_000, "at": "2026-01-17"},
     ]
-    file = written(tmp_path / "events.jsonl", [*timed, {"passed": 1, "total": 2}])
+    file = write_lines(tmp_path / "events.jsonl", [*timed, {"passed": 1, "total": 2}])
     with hold_ledger_lock(crowd):
         for number in (1, 2):
             fed = feed_file(crowd, file)
@@ -363,7 +363,9 @@ def test_a_held_lock_delays_no_call(crowd: Project, tmp_path: Path) -> None:
     # An object without a time has the time of its call.
     (benchmark,) = (row for row in found if row["kind"] == "benchmark.recorded")
     assert benchmark["when"] <= benchmark["at"]
-    assert expected(tmp_path, timed) == [row for row in bodies(crowd) if json.loads(row)[1] != "benchmark.recorded"]
+    assert record_expected(tmp_path, timed) == [
+        row for row in bodies(crowd) if json.loads(row)[1] != "benchmark.recorded"
+    ]
     assert {"quick", "x" * 9_000} <= {text for row in found for text in row.get("free", {}).values()}
 
 
@@ -373,20 +375,20 @@ def test_a_long_call_waits_in_the_spool_as_well(
     """Each chunk of a call is a file of the spool while the lock is held, and the next command records all of them."""
     monkeypatch.setattr("tallybook.projections.surfaces.scores.read.CHUNK_OBJECTS", 2)
     with hold_ledger_lock(crowd):
-        fed = feed_file(crowd, written(tmp_path / "events.jsonl", TELEMETRY))
+        fed = feed_file(crowd, write_lines(tmp_path / "events.jsonl", TELEMETRY))
         assert (4, 2) == (fed.spooled, len(list_spooled(crowd)))
     commands.replay(crowd)
-    assert expected(tmp_path, TELEMETRY) == bodies(crowd)
+    assert record_expected(tmp_path, TELEMETRY) == bodies(crowd)
 
 
 def test_processes_that_record_the_same_file_record_it_once(crowd: Project, tmp_path: Path) -> None:
     """Of several processes the first one with an object records it; objects without a time count as often as sent."""
     objects = [event("AC-02", "task_start", data={"n": n}) for n in range(60)]
     objects += [{"metrics": {"errors": n % 3}, "component": "ac02", "session_id": "s1"} for n in range(60)]
-    file = written(tmp_path / "events.jsonl", objects)
+    file = write_lines(tmp_path / "events.jsonl", objects)
     script = "from tallybook.__main__ import main; main()"
     command = [sys.executable, "-c", script, "--project", str(crowd.root), "score", "record", str(file)]
     workers = [subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=ROOT) for _ in range(3)]
     assert [0] * 3 == [worker.wait() for worker in workers]
     commands.replay(crowd)
-    assert expected(tmp_path, objects) == bodies(crowd)
+    assert record_expected(tmp_path, objects) == bodies(crowd)

@@ -43,7 +43,7 @@ from tallybook.projections.scores.view import KINDS, Baseline, Scores, day_of, s
 EXAMPLE = dict(zip([f"ac0{n}" for n in range(1, 10)], (92, 88, 85, 95, 78, 82, 75, 90, 94), strict=True))
 
 
-def made(values: dict[str, int], own: str = "", feedback: float | None = None) -> list[int | None]:
+def list_scores(values: dict[str, int], own: str = "", feedback: float | None = None) -> list[int | None]:
     """Return efficiency, effectiveness, improvement, handoff and overall of components' scores."""
     found = composites(values, config_of(own), feedback)
     names = ("efficiency", "effectiveness", "improvement", "handoff", "overall")
@@ -122,7 +122,7 @@ def test_a_user_describes_components_and_composites_of_their_own() -> None:
     assert {"session.handoff": 90, "session.work": 70, "session.overall": 75} == found
 
 
-def joined(*events: Any, own: str = "", component: str = "ac03") -> tuple[int, float] | None:
+def score_component(*events: Any, own: str = "", component: str = "ac03") -> tuple[int, float] | None:
     """Return score and coverage of a component whose three metrics may have been measured as 80 each."""
     config = config_of(own)
     found = component_score(config.components[component], session_of(*events), config)
@@ -165,12 +165,12 @@ def test_benchmarks_and_feedback_join_with_weights_of_their_own(
     events: list[Any], own: str, expected: tuple[int, float] | None
 ) -> None:
     """Benchmarks and feedback have their configured weights, next to metrics that together weigh 1."""
-    assert expected == joined(*events, own=own)
+    assert expected == score_component(*events, own=own)
 
 
 def test_the_worked_example() -> None:
     """(92 + 95) / 2 = 93.5, 86.5, 81.25 and 94 are cut; 18.6 + 30.1 + 20.25 + 18.8 = 87.75 is cut, too."""
-    assert [93, 86, 81, 94, 87] == made(EXAMPLE)
+    assert [93, 86, 81, 94, 87] == list_scores(EXAMPLE)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_the_worked_example() -> None:
 )
 def test_composites_leave_out_missing_parts(values: dict[str, int], expected: list[int | None]) -> None:
     """A missing component weighs nothing in its composite, a missing composite nothing in the overall score."""
-    assert expected == made(values)
+    assert expected == list_scores(values)
 
 
 def test_a_session_with_feedback_alone_has_no_score() -> None:
@@ -318,7 +318,7 @@ RECORDS = st.builds(
 ZONES = st.sampled_from(["timezone: UTC", "timezone: Europe/Berlin"])
 
 
-def numbered(records: list[EventRecord]) -> list[EventRecord]:
+def number_records(records: list[EventRecord]) -> list[EventRecord]:
     """Return records as from a ledger: each with its position and an id, recorded one after another."""
     times = accumulate((record.at for record in records), max)
     return [
@@ -327,11 +327,11 @@ def numbered(records: list[EventRecord]) -> list[EventRecord]:
     ]
 
 
-HISTORIES = st.lists(RECORDS, max_size=15).map(numbered)
+HISTORIES = st.lists(RECORDS, max_size=15).map(number_records)
 
 
-def shown(state: Scores) -> tuple[Any, ...]:
-    """Return the document of a state, however it was fold_records."""
+def list_document(state: Scores) -> tuple[Any, ...]:
+    """Return the document of a state, however it was folded."""
     days = {day: {score: sorted(levels) for score, levels in tally.levels.items()} for day, tally in state.days.items()}
     measured = {id_: state.session(id_) for id_ in state.sessions}
     return measured, state.latest_sessions(), days, state.unscored, state.last_at
@@ -341,7 +341,7 @@ def shown(state: Scores) -> tuple[Any, ...]:
 def test_the_order_of_events_changes_nothing(records: list[EventRecord], data: st.DataObject) -> None:
     """In any order of the events of a history, each with its own times, scores are the same."""
     heard = data.draw(st.permutations(records))
-    assert shown(fold_records(records)) == shown(fold_records(heard))
+    assert list_document(fold_records(records)) == list_document(fold_records(heard))
 
 
 @given(records=HISTORIES, zone=ZONES)
@@ -352,7 +352,7 @@ def test_late_events_give_what_a_fold_in_time_order_gives(records: list[EventRec
     for record in records:
         fold(scores_view(config), batches(record), state).seal()
     in_time = sorted(records, key=lambda record: (record.when or record.at, record.at, record.seq))
-    assert shown(fold_records(in_time, config)) == shown(state)
+    assert list_document(fold_records(in_time, config)) == list_document(state)
 
 
 @given(records=HISTORIES, zone=ZONES)
@@ -385,7 +385,7 @@ def test_undone_events_change_nothing(records: list[EventRecord], data: st.DataO
     state = fold_history(scores_view(config_of()), lambda: batches(*records, undoing))
     state.seal()
     left = [record for record in records if record.id not in ids and (session is None or record.by.session != session)]
-    assert shown(fold_records(left)) == shown(state)
+    assert list_document(fold_records(left)) == list_document(state)
 
 
 @given(records=HISTORIES, cut=st.integers(0, 15))
@@ -393,7 +393,7 @@ def test_reading_on_equals_reading_at_once(records: list[EventRecord], cut: int)
     """A state that was counted in the middle and continued is the whole."""
     state = fold_records(records[:cut])
     fold(scores_view(state.config), batches(*records[cut:]), state).seal()
-    assert shown(fold_records(records)) == shown(state)
+    assert list_document(fold_records(records)) == list_document(state)
 
 
 def test_every_scored_kind_can_be_undone() -> None:
@@ -401,7 +401,7 @@ def test_every_scored_kind_can_be_undone() -> None:
     assert set(KINDS) <= UNDOABLE
 
 
-def greeting(score: float) -> Any:
+def make_greeting(score: float) -> Any:
     """Return an event that gives ac01, efficiency and the overall score of its session this many points."""
     return metrics("ac01", greeting_score=score)
 
@@ -434,15 +434,15 @@ def test_days_begin_in_the_configured_zone(zone: str, at: str, expected: str) ->
     ("told", "expected"),
     [
         # Without an end, the last thing that was measured says when it was.
-        ([(greeting(80), "16"), (greeting(80), "17")], "17"),
-        ([(greeting(80), "17"), (greeting(80), "16")], "17"),
-        ([(greeting(80), "16"), (kinds.BenchmarkRecorded("ac02", "", 1, 1), "18")], "18"),
+        ([(make_greeting(80), "16"), (make_greeting(80), "17")], "17"),
+        ([(make_greeting(80), "17"), (make_greeting(80), "16")], "17"),
+        ([(make_greeting(80), "16"), (kinds.BenchmarkRecorded("ac02", "", 1, 1), "18")], "18"),
         # With one, that; with several, as of a session that was resumed, the last.
-        ([(greeting(80), "16"), (kinds.SessionEnded(""), "17"), (greeting(80), "18")], "17"),
-        ([(greeting(80), "16"), (kinds.SessionEnded(""), "19"), (kinds.SessionEnded(""), "17")], "19"),
+        ([(make_greeting(80), "16"), (kinds.SessionEnded(""), "17"), (make_greeting(80), "18")], "17"),
+        ([(make_greeting(80), "16"), (kinds.SessionEnded(""), "19"), (kinds.SessionEnded(""), "17")], "19"),
         # People judge later, and move nothing but what has no other time.
-        ([(greeting(80), "16"), (kinds.FeedbackRecorded("ac01", 80, "", ""), "20")], "16"),
-        ([(kinds.FeedbackRecorded("", 80, "", ""), "20"), (greeting(80), "16")], "16"),
+        ([(make_greeting(80), "16"), (kinds.FeedbackRecorded("ac01", 80, "", ""), "20")], "16"),
+        ([(kinds.FeedbackRecorded("", 80, "", ""), "20"), (make_greeting(80), "16")], "16"),
     ],
 )
 def test_a_session_has_the_time_of_its_end(told: list[tuple[Any, str]], expected: str) -> None:
@@ -457,7 +457,7 @@ def test_a_session_has_the_time_of_its_end(told: list[tuple[Any, str]], expected
 KEYS = ("direction", "delta", "delta_percent", "current_avg", "previous_avg")
 
 
-def compared(*values: Any) -> dict[str, Any]:
+def compare_values(*values: Any) -> dict[str, Any]:
     """Return a trend of these values."""
     return dict(zip(KEYS, values, strict=True))
 
@@ -472,18 +472,20 @@ def test_the_figures_of_the_document() -> None:
     Ten days of 828 points in all, then ten of 863.
     """
     series = [82] * 2 + [83] * 8 + [86] * 7 + [87] * 3
-    assert compared("improving", 3.5, 4.2, 86.3, 82.8) == trend(series, 10)
+    assert compare_values("improving", 3.5, 4.2, 86.3, 82.8) == trend(series, 10)
 
 
 @pytest.mark.parametrize(
     ("series", "days", "expected"),
     [
-        pytest.param([80, 80], 1, compared("stable", 0.0, 0.0, 80.0, 80.0), id="stable"),
-        pytest.param([1, 99, 40, 60, 55, 45], 2, compared("stable", 0.0, 0.0, 50.0, 50.0), id="two days count"),
-        pytest.param([70, 80, 90, *WEEK], 7, compared("improving", 5.0, 6.3, 85.0, 80.0), id="three days before"),
-        pytest.param([82, 82, 82, 83] + [80] * 4, 4, compared("declining", -2.3, -2.7, 80.0, 82.3), id="2.25 down"),
-        pytest.param([1, 1.15], 1, compared("improving", 0.2, 15.0, 1.2, 1.0), id="a float has its shown value"),
-        pytest.param([80] * 59 + [81], 30, compared("improving", 0.0, 0.0, 80.0, 80.0), id="less than a tenth"),
+        pytest.param([80, 80], 1, compare_values("stable", 0.0, 0.0, 80.0, 80.0), id="stable"),
+        pytest.param([1, 99, 40, 60, 55, 45], 2, compare_values("stable", 0.0, 0.0, 50.0, 50.0), id="two days count"),
+        pytest.param([70, 80, 90, *WEEK], 7, compare_values("improving", 5.0, 6.3, 85.0, 80.0), id="three days before"),
+        pytest.param(
+            [82, 82, 82, 83] + [80] * 4, 4, compare_values("declining", -2.3, -2.7, 80.0, 82.3), id="2.25 down"
+        ),
+        pytest.param([1, 1.15], 1, compare_values("improving", 0.2, 15.0, 1.2, 1.0), id="a float has its shown value"),
+        pytest.param([80] * 59 + [81], 30, compare_values("improving", 0.0, 0.0, 80.0, 80.0), id="less than a tenth"),
     ],
 )
 def test_a_trend(series: list[float], days: int, expected: dict[str, Any]) -> None:
@@ -537,7 +539,7 @@ DAY = date(2026, 1, 5)
 CONFIG = config(regressions={"points": 10, "least_sessions": 5, "turn": 6}, trends={"short_term_days": 2})
 
 
-def scored_history(score_id: str, *values: int, baseline: Baseline | None = None) -> ScoreHistory:
+def make_score_history(score_id: str, *values: int, baseline: Baseline | None = None) -> ScoreHistory:
     """Return the history of a score, of sessions with the events 10, 20 and so on."""
     sessions = (Level(str(DAY), value, 100, place * 10) for place, value in enumerate(values, 1))
     return ScoreHistory(score_id, tuple(sessions), (), baseline)
@@ -555,16 +557,16 @@ def scored_history(score_id: str, *values: int, baseline: Baseline | None = None
 def test_a_drop_below_the_history(before: tuple[int, ...], bound: float) -> None:
     """Two deviations below the mean are allowed, and a lower score is a regression."""
     below = int(bound) - (bound == int(bound))
-    (reason,) = regressions(scored_history("ac06", *before, below), CONFIG)
+    (reason,) = regressions(make_score_history("ac06", *before, below), CONFIG)
     assert ("z-score", "ac06", below, bound) == reason[:4]
     assert f"ac06 is {below} on 2026-01-05: below {number(bound)} (z-score)" == reason.text
-    assert [] == list(regressions(scored_history("ac06", *before, below + 1), CONFIG))
+    assert [] == list(regressions(make_score_history("ac06", *before, below + 1), CONFIG))
 
 
 @pytest.mark.parametrize("values", [(70, 70, 80, 80, 74, 74), (80, 80, 80, 80, 74, 74)])
 def test_a_trend_that_turned(values: tuple[int, ...]) -> None:
     """By windows of two days: 80 was no less than the days before, and 74 is 6 less than 80; 75 is only 5 less."""
-    turned = scored_history("ac06", 74)
+    turned = make_score_history("ac06", 74)
     turned = turned._replace(days=daily(*values))
     (reason,) = regressions(turned, CONFIG)
     assert ("trend", "ac06", 74.0, 80.0) == reason[:4]
@@ -589,16 +591,16 @@ def partial(known: ScoreHistory, measured: int, value: int = 90) -> ScoreHistory
 @pytest.mark.parametrize(
     ("known", "query", "rule"),
     [
-        (scored_history("ac05", 49), ANY_GATE, "critical"),
-        (scored_history("ac05", 89), GateQuery(minimum=90), "min"),
-        (scored_history("ac05", 90, 80), GateQuery(greatest_drop=5), "no-drop"),
-        (scored_history("ac05", 90, 80, baseline=Baseline(95, 15, DAY)), ANY_GATE, "baseline"),
+        (make_score_history("ac05", 49), ANY_GATE, "critical"),
+        (make_score_history("ac05", 89), GateQuery(minimum=90), "min"),
+        (make_score_history("ac05", 90, 80), GateQuery(greatest_drop=5), "no-drop"),
+        (make_score_history("ac05", 90, 80, baseline=Baseline(95, 15, DAY)), ANY_GATE, "baseline"),
     ],
 )
 def test_a_session_measured_too_little_opens_no_closed_gate(known: ScoreHistory, query: GateQuery, rule: str) -> None:
     """What the session before it closed stays closed, and the score is named."""
     for condition in (query, query._replace(allow_no_data=True)):
-        answer = gate([scored_history("ac06", 90), partial(known, 5, 100)], CONFIG_GATES, condition)
+        answer = gate([make_score_history("ac06", 90), partial(known, 5, 100)], CONFIG_GATES, condition)
         assert (False, [rule]) == (answer.open, [reason.rule for reason in answer.reasons if reason.closes])
         assert "ac05: not enough measured (5 %)" in texts(answer)
 
@@ -608,7 +610,7 @@ def histories(draw: st.DrawFn, score_id: str) -> ScoreHistory:
     """Return any history of a score."""
     values = draw(st.lists(st.integers(0, 100), max_size=12))
     days = draw(st.lists(st.integers(0, 100), max_size=30))
-    told = scored_history(score_id, *values)
+    told = make_score_history(score_id, *values)
     seq = draw(st.none() | st.integers(1, 130))
     baseline = None if seq is None else Baseline(draw(st.floats(0, 100)), seq, DAY + timedelta(seq // 10))
     return told._replace(days=daily(*days), baseline=baseline)

@@ -38,7 +38,7 @@ from tallybook.projections.surfaces.sharing.syncing import longest_wait
 from tallybook.projections.surfaces.workspace.project import Project
 
 
-def by_text(team: Team, machine: str) -> dict[str, tuple[int, int]]:
+def count_by_text(team: Team, machine: str) -> dict[str, tuple[int, int]]:
     """Return the counts of each text that a machine shows."""
     return {text: (helpful, harmful) for text, helpful, harmful in team.entries(machine).values()}
 
@@ -66,7 +66,7 @@ def test_a_dry_run_shows_what_joining_brings(team: Team) -> None:
     team.sync("anna")
     assert team.entries("anna") == team.entries("ben")
     texts = ("Run the tests first", "Use type hints", "Write short commits")
-    assert dict.fromkeys(texts, (0, 0)) == by_text(team, "ben")
+    assert dict.fromkeys(texts, (0, 0)) == count_by_text(team, "ben")
 
 
 def test_only_the_excess_of_another_playbook_file_counts(team: Team) -> None:
@@ -85,11 +85,11 @@ def test_only_the_excess_of_another_playbook_file_counts(team: Team) -> None:
     (team.root("ben") / ".claude/playbook.json").write_text(json.dumps(file))
     team.run("ben", "rate", "kpt_001", "helpful")
     expected = {"Use git": (3, 1), "Use type hints": (2, 0), "Only in the file": (1, 0)}
-    assert expected == by_text(team, "ben")
+    assert expected == count_by_text(team, "ben")
     team.share("ben")
     team.sync("anna")
     for machine in ("anna", "ben"):
-        assert expected | {"Use git": (3, 2)} == by_text(team, machine)
+        assert expected | {"Use git": (3, 2)} == count_by_text(team, machine)
     team.run("ben", "sync")
     assert len(team.ids()) == len(set(team.ids()))
 

@@ -58,7 +58,7 @@ def _sync(project: Project, engine: Engine, limit_s: float = 60.0) -> SyncResult
     return sync(project, make_part(project, project.root.name), engine, limit_s)
 
 
-def _shown(project: Project) -> list[tuple[str, int, int]]:
+def _show(project: Project) -> list[tuple[str, int, int]]:
     return [(point["text"], point["helpful"], point["harmful"]) for point in commands.show(project)["key_points"]]
 
 
@@ -73,7 +73,7 @@ def test_an_imported_delivery_counts_once_while_it_is_pending(tmp_path: Path) ->
     done = import_ledger(anna, str(ben.root), dry_run=False, accept_loss=False)
     assert ["its delivery delivery is recorded here already"] == [part["reason"] for part in done.ignored]
     for _ in range(2):
-        assert [("Use git", 1, 0), ("Be kind", 0, 0)] == _shown(anna)
+        assert [("Use git", 1, 0), ("Be kind", 0, 0)] == _show(anna)
         _sync(anna, engine)
     _sync(ben, engine)
     assert commands.show(anna) == commands.show(ben)
@@ -101,7 +101,7 @@ def test_what_a_process_appends_that_began_before_the_first_sync_means_own_entri
     recording.write(ben, [Request(Update(update, is_typed=True), BY) for update in given])
     shown = [("Be kind", 0, 0), ("Be quick", 0, 0), ("Use git", 1, 0), ("Test first", 2, 0)]
     for pending in (2, 1, 0, 0):
-        assert shown == _shown(ben)
+        assert shown == _show(ben)
         assert pending == _sync(ben, engine, limit_s=0).pending
     _sync(anna, engine)
-    assert shown == _shown(anna)
+    assert shown == _show(anna)

@@ -60,7 +60,7 @@ def count_helpful(name: str, count: int) -> Callable[[dict[str, Any]], None]:
     return change
 
 
-def aside(machine: SharedMachine) -> list[bytes]:
+def list_aside(machine: SharedMachine) -> list[bytes]:
     """Return what was set aside."""
     return [path.read_bytes() for path in sorted(machine.project.claude.glob("playbook.json.unreadable-*"))]
 
@@ -107,7 +107,7 @@ def test_another_machines_file_is_no_edit(pair: tuple[SharedMachine, SharedMachi
     before = len(anna.lines("log"))
     anna.project.playbook.write_bytes(theirs)
     commands.replay(anna.project)
-    assert (before, []) == (len(anna.lines("log")), aside(anna))
+    assert (before, []) == (len(anna.lines("log")), list_aside(anna))
     assert theirs != anna.project.playbook.read_bytes()
 
 
@@ -123,7 +123,7 @@ def test_another_machines_changed_file_is_set_aside(pair: tuple[SharedMachine, S
     done = anna.run("replay", "--check")
     assert (1, True) == (done.code, "another machine" in done.err)
     done = anna.run("replay")
-    assert (0, [theirs], before) == (done.code, aside(anna), len(anna.lines("log")))
+    assert (0, [theirs], before) == (done.code, list_aside(anna), len(anna.lines("log")))
     assert ("Always test", 1, 0) == anna.entries()["kpt_001"]
 
 
@@ -197,7 +197,7 @@ def _machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SharedMachine:
     return anna
 
 
-def shared_log(machine: SharedMachine) -> SharedLog:
+def open_shared_log(machine: SharedMachine) -> SharedLog:
     """Return the history that a machine shows."""
     log = open_log(machine.project)
     assert isinstance(log, SharedLog)
@@ -206,7 +206,7 @@ def shared_log(machine: SharedMachine) -> SharedLog:
 
 def read_stories(machine: SharedMachine) -> dict[str, Any]:
     """Return the answer of `why` for each name that was ever used, from the whole history."""
-    log = shared_log(machine)
+    log = open_shared_log(machine)
     batches = list(decode(log.read()))
     names = fold_history(ENTRIES, lambda: batches).names
     state = fold_history(entries_view(names), lambda: batches)
@@ -245,7 +245,7 @@ CHANGES: dict[str, Callable[[Path, JsonlLog], None]] = {
 def test_no_state_of_a_checkpoint_changes_an_answer(machine: SharedMachine, change: str) -> None:
     """Whatever becomes of the checkpoint of a book, `why` answers as the whole history does, and after a sync too."""
     commands.why(machine.project, "kpt_001")
-    log = shared_log(machine).copy.log
+    log = open_shared_log(machine).copy.log
     path = caches_of(log.folder) / f"{STATUS_FORM.name}{checkpoints.SUFFIX}"
     assert path.exists()
     CHANGES[change](path, log)
@@ -267,7 +267,7 @@ def test_an_answer_reads_little_of_a_long_book(machine: SharedMachine, monkeypat
     for module in (checkpoints, stories):
         monkeypatch.setattr(module, "decode", noted)
     commands.why(machine.project, "kpt_004")
-    whole = sum(1 for _ in shared_log(machine).read())
+    whole = sum(1 for _ in open_shared_log(machine).read())
     # What links entries is read before their batches are known, and again with them.
     assert len({*seen}) < whole // 2, (seen, whole)
 

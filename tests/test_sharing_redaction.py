@@ -31,7 +31,7 @@ def private(team: Team) -> Team:
     return team
 
 
-def holding(private: Team, machine: str, part: bytes = b"Zwiebel") -> list[str]:
+def find_private_files(private: Team, machine: str, part: bytes = b"Zwiebel") -> list[str]:
     """Return the files of a machine, caches included, that hold the private text."""
     places = (private.root(machine), private.home(machine))
     files = (path for place in places for path in place.rglob("*") if path.is_file())
@@ -41,16 +41,16 @@ def holding(private: Team, machine: str, part: bytes = b"Zwiebel") -> list[str]:
 @pytest.mark.parametrize("words", [("--text", PRIVATE, "--yes", "--expect", "2"), ("event",)], ids=["text", "event"])
 def test_a_redaction_reaches_every_machine(private: Team, words: tuple[str, ...]) -> None:
     """It erases ledger, copies and caches here, then on the others, their own equal texts too; the proof stays."""
-    assert holding(private, "anna")
-    assert holding(private, "ben")
+    assert find_private_files(private, "anna")
+    assert find_private_files(private, "ben")
     if words == ("event",):
         lines = (private.ledger("anna") / "events.jsonl").read_text(encoding="utf-8").splitlines()
         words = (next(json.loads(line)["id"] for line in lines if PRIVATE in line),)
     private.run("anna", "redact", *words, "--reason", "a name")
-    assert [] == holding(private, "anna")
+    assert [] == find_private_files(private, "anna")
     for _ in range(2):
         private.sync("anna", "ben")
-    assert [] == holding(private, "ben")
+    assert [] == find_private_files(private, "ben")
     for machine in ("anna", "ben"):
         verified = private.run(machine, "verify")
         assert "still in the log" not in verified.out + verified.err
@@ -58,7 +58,7 @@ def test_a_redaction_reaches_every_machine(private: Team, words: tuple[str, ...]
     private.sync("anna", "ben", "anna")
     assert private.entries("anna") == private.entries("ben")
     assert "[redacted]" in [text for text, _, _ in private.entries("anna").values()]
-    assert [] == holding(private, "ben") + holding(private, "anna")
+    assert [] == find_private_files(private, "ben") + find_private_files(private, "anna")
 
 
 def test_an_imported_edit_changes_the_entry_whose_equal_text_its_machine_had_redacted(team: Team) -> None:
@@ -94,7 +94,7 @@ def test_an_edit_whose_text_was_redacted_before_a_sync_gives_its_entry_no_text(t
         team.run(machine, "rate", [*team.entries(machine)][-1], "helpful")
         team.sync(machine, "anna")
     team.sync("ben", "cleo", "anna", "ben")
-    assert [] == holding(team, "anna") + holding(team, "ben") + holding(team, "cleo")
+    assert [] == find_private_files(team, "anna") + find_private_files(team, "ben") + find_private_files(team, "cleo")
     assert [("[redacted]", 0, 0), ("[redacted]", 2, 0)] == [*team.entries("anna").values()]
     assert team.entries("anna") == team.entries("ben") == team.entries("cleo")
 
@@ -131,7 +131,7 @@ def test_a_redaction_that_came_in_is_not_published_again(private: Team) -> None:
     before = len(private.batches())
     private.sync("ben", "anna", "ben")
     assert before == len(private.batches())
-    assert [] == holding(private, "ben", b"deputy")
+    assert [] == find_private_files(private, "ben", b"deputy")
     for machine in ("anna", "ben"):
         assert "redaction" not in private.run(machine, "doctor").out
 
@@ -150,7 +150,7 @@ def test_what_the_engine_keeps_is_removed_by_the_command_that_is_named(private: 
     assert private.entries("anna") == private.entries("ben")
     private.share("cleo")
     assert private.entries("anna") == private.entries("cleo")
-    assert [] == holding(private, "cleo")
+    assert [] == find_private_files(private, "cleo")
     refused = private.run("ben", "add", PRIVATE, code=1).err
     assert "redacted" in refused
 
@@ -181,11 +181,11 @@ def test_a_redaction_that_a_killed_sync_took_in_is_erased_by_the_next(
     private.run("anna", "redact", "--text", PRIVATE, "--yes", "--expect", "2", "--reason", "a name")
     private.sync("anna")
     take_in(private, "ben", monkeypatch)
-    assert {"events.jsonl"} <= {Path(place).name for place in holding(private, "ben")}
+    assert {"events.jsonl"} <= {Path(place).name for place in find_private_files(private, "ben")}
     (private.ledger("ben") / "spool").mkdir()
     (private.ledger("ben") / "spool" / "2026-11-01T000000.000000Z-a.json").write_text(json.dumps(waiting))
     private.sync("ben")
-    assert [] == holding(private, "ben")
+    assert [] == find_private_files(private, "ben")
     for _ in range(2):
         private.sync("anna", "ben")
     assert private.entries("anna") == private.entries("ben")
@@ -200,14 +200,16 @@ def test_an_imported_redaction_erases_what_a_killed_first_sync_took_in(
         patch.setattr(syncing.Sync, "_append", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             private.share("cleo")
-    assert holding(private, "cleo")
+    assert find_private_files(private, "cleo")
     private.run("ben", "redact", "--text", PRIVATE, "--yes", "--expect", "2", "--reason", "a name")
     private.run("cleo", "import", "--ledger", str(private.root("ben")))
     private.share("cleo")
-    assert [] == holding(private, "cleo")
+    assert [] == find_private_files(private, "cleo")
     private.sync("ben", "cleo", "anna")
     assert private.entries("anna") == private.entries("ben") == private.entries("cleo")
-    assert [] == holding(private, "anna") + holding(private, "ben") + holding(private, "cleo")
+    assert [] == find_private_files(private, "anna") + find_private_files(private, "ben") + find_private_files(
+        private, "cleo"
+    )
 
 
 def test_a_lost_copy_brings_no_redacted_text_back(private: Team) -> None:
@@ -217,7 +219,7 @@ def test_a_lost_copy_brings_no_redacted_text_back(private: Team) -> None:
     for machine in ("anna", "ben"):
         shutil.rmtree(private.ledger(machine) / "book" / "1")
         private.sync(machine)
-        assert [] == holding(private, machine)
+        assert [] == find_private_files(private, machine)
     assert any(b"Zwiebel" in batch.raw for batch in private.batches())
 
 

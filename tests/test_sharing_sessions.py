@@ -25,7 +25,7 @@ def machines(tmp_path: Path) -> list[Machine]:
     return machines
 
 
-def _told(lines: list[str]) -> list[str]:
+def _read_told(lines: list[str]) -> list[str]:
     return [line for line in lines if line.startswith("note: sync ")]
 
 
@@ -66,11 +66,11 @@ def test_what_a_detached_sync_changed_is_told_once(machines: list[Machine]) -> N
     anna.hook("SessionStart", source="startup")
     wait_until(lambda: any(result["changes"] for result in anna.results()))
     assert "" == anna.run("show").err
-    told = _told(anna.at_terminal("show"))
+    told = _read_told(anna.at_terminal("show"))
     assert ["+ kpt_101  0 helpful and 0 harmful: Write tests", "~ kpt_001  helpful 0 to 1"] == [
         line.split(": ", 2)[2] for line in told
     ]
-    assert [] == _told(anna.at_terminal("show"))
+    assert [] == _read_told(anna.at_terminal("show"))
     assert "+ kpt_101  0 helpful and 0 harmful: Write tests" in anna.do("share", "status")
 
 
@@ -82,12 +82,12 @@ def test_a_problem_is_told_once_and_again_after_it_was_solved(machines: list[Mac
         remote.rename(remote.with_name("away.git"))
         for _session in range(2):
             assert 0 != anna.run("sync").code
-        assert 1 == len([line for line in _told(anna.at_terminal("show")) if "cannot be reached" in line])
+        assert 1 == len([line for line in _read_told(anna.at_terminal("show")) if "cannot be reached" in line])
         assert 0 != anna.run("sync").code
-        assert [] == _told(anna.at_terminal("show"))
+        assert [] == _read_told(anna.at_terminal("show"))
         remote.with_name("away.git").rename(remote)
         anna.do("sync")
-        assert [] == _told(anna.at_terminal("show"))
+        assert [] == _read_told(anna.at_terminal("show"))
 
 
 def test_what_sync_printed_on_a_terminal_is_not_told_again(machines: list[Machine]) -> None:
@@ -96,7 +96,7 @@ def test_what_sync_printed_on_a_terminal_is_not_told_again(machines: list[Machin
     ben.do("add", "Write tests")
     ben.do("sync")
     assert any("Write tests" in line for line in anna.at_terminal("sync"))
-    assert [] == _told(anna.at_terminal("show"))
+    assert [] == _read_told(anna.at_terminal("show"))
 
 
 def test_results_are_told_once_by_commands_at_the_same_time(machines: list[Machine]) -> None:
@@ -111,9 +111,9 @@ def test_results_are_told_once_by_commands_at_the_same_time(machines: list[Machi
 
     with ThreadPoolExecutor(4) as pool:
         storing = pool.submit(store)
-        told = [line for lines in pool.map(anna.at_terminal, ["show"] * 5) for line in _told(lines)]
+        told = [line for lines in pool.map(anna.at_terminal, ["show"] * 5) for line in _read_told(lines)]
         storing.result()
-    told += _told(anna.at_terminal("show"))
+    told += _read_told(anna.at_terminal("show"))
     assert sorted(f"+ change {number}" for number in range(total)) == sorted(line.split(": ", 2)[2] for line in told)
 
 
@@ -146,7 +146,7 @@ def test_a_planted_file_of_results_breaks_nothing(machines: list[Machine]) -> No
     ben.do("add", "Write tests")
     ben.do("sync")
     anna.do("sync")
-    assert 1 == len(_told(anna.at_terminal("show")))
+    assert 1 == len(_read_told(anna.at_terminal("show")))
 
 
 def test_a_planted_link_to_results_is_not_followed(machines: list[Machine], tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_a_planted_link_to_results_is_not_followed(machines: list[Machine], tmp_
     path.unlink(missing_ok=True)
     path.symlink_to(target)
     assert 0 == anna.run("sync").code
-    assert [] == _told(anna.at_terminal("show"))
+    assert [] == _read_told(anna.at_terminal("show"))
     assert "mine" == target.read_text()
 
 
@@ -207,11 +207,11 @@ def test_what_a_killed_sync_changed_is_told_once(machines: list[Machine]) -> Non
         "+ kpt_102  0 helpful and 0 harmful: Name units",
         "~ kpt_101  helpful 0 to 1",
     ]
-    told = [line.split(": ", 2)[2] for line in _told(anna.at_terminal("show"))]
+    told = [line.split(": ", 2)[2] for line in _read_told(anna.at_terminal("show"))]
     assert changes == [line for line in told if line in changes]
     ben.do("rate", "kpt_102", "harmful")
     ben.do("sync")
     sync_without_result(anna)
     assert "" == anna.run("show").err
-    assert ["~ kpt_102  harmful 0 to 1"] == [line.split(": ", 2)[2] for line in _told(anna.at_terminal("show"))]
-    assert [] == _told(anna.at_terminal("show"))
+    assert ["~ kpt_102  harmful 0 to 1"] == [line.split(": ", 2)[2] for line in _read_told(anna.at_terminal("show"))]
+    assert [] == _read_told(anna.at_terminal("show"))

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("project")
 EMPTY: dict[str, Any] = {"version": "1.0", "last_updated": None, "key_points": []}
 
 
-def stored_entries() -> list[dict[str, Any]]:
+def load_entries() -> list[dict[str, Any]]:
     """Return the entries that a new session loads."""
     entries: list[dict[str, Any]] = compat.load_playbook()["key_points"]
     return entries
@@ -117,7 +117,7 @@ def test_sections_are_read(write_playbook: Write) -> None:
     first, second = point("pat-001", "use pathlib", 4, 1), point("mis-001", "no globals", 0, 2)
     sections = {"PATTERNS & APPROACHES": [first], "OTHERS": [], "MISTAKES TO AVOID": [second]}
     write_playbook({"version": "1.0", "last_updated": None, "sections": sections})
-    assert [first, second] == stored_entries()
+    assert [first, second] == load_entries()
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_text_is_unchanged(text: str, write_playbook: Write, read_playbook: Read
     expected = [point(text=text), point("kpt_002", f"new {text}")]
     assert expected == playbook["key_points"]
     assert expected == read_playbook()["key_points"]
-    assert expected == stored_entries()
+    assert expected == load_entries()
 
 
 @pytest.mark.usefixtures("diagnostic_mode")
@@ -286,7 +286,7 @@ def test_corrupt_file_is_set_aside(damaged: bytes, project: Path, write_playbook
     playbook = compat.load_playbook()
     assert EMPTY == playbook
     compat.save_playbook(compat.update_playbook_data(playbook, extraction(new=["a"])))
-    assert [point(text="a")] == stored_entries()
+    assert [point(text="a")] == load_entries()
     assert damaged in set_aside_files(project)
 
 
@@ -301,4 +301,4 @@ def test_change_of_the_dict_is_saved(write_playbook: Write) -> None:
     playbook["key_points"][0]["text"] = "use types, always"
     del playbook["key_points"][1]
     compat.save_playbook(playbook)
-    assert [point(text="use types, always", helpful=1)] == stored_entries()
+    assert [point(text="use types, always", helpful=1)] == load_entries()

@@ -19,14 +19,14 @@ from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import commands
 
 
-def protected_bytes(project: Project) -> dict[str, bytes]:
+def read_protected(project: Project) -> dict[str, bytes]:
     """Return the bytes that no failing command may change."""
     files = (project.ledger / "events.jsonl", project.playbook)
     return {path.name: path.read_bytes() for path in files if path.is_file()}
 
 
 @contextmanager
-def mounted(folder: Path, options: str) -> Iterator[None]:
+def mount_at(folder: Path, options: str) -> Iterator[None]:
     """Mount a separate file system at a folder."""
     command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
     if shutil.which("mount") is None or subprocess.run(command, capture_output=True, check=False).returncode:
@@ -40,7 +40,7 @@ def mounted(folder: Path, options: str) -> Iterator[None]:
 @pytest.fixture
 def small_disk(project: Path) -> Iterator[Project]:
     """Return a project on a disk of 64 KiB."""
-    with mounted(project / ".claude", "size=64k"):
+    with mount_at(project / ".claude", "size=64k"):
         yield Project(project)
 
 
@@ -49,7 +49,7 @@ def ledger_volume(project: Path) -> Iterator[Project]:
     """Return a project whose ledger folder is a file system of its own, like a container's volume."""
     made = Project(project)
     made.ledger.mkdir(mode=0o700)
-    with mounted(made.ledger, "size=1m,mode=700"):
+    with mount_at(made.ledger, "size=1m,mode=700"):
         yield made
 
 
@@ -65,14 +65,14 @@ def read_only_mount(small_disk: Project) -> Iterator[Project]:
 @pytest.mark.parametrize("words", ["add new", "undo", "score record --component ac01 startup_ms=1"])
 def test_on_a_read_only_mount_no_advice_is_to_try_again(read_only_mount: Project, words: str) -> None:
     """A command that writes says to mount the file system for writing, with exit code 4; nothing changes."""
-    before = protected_bytes(read_only_mount)
+    before = read_protected(read_only_mount)
     done = run(read_only_mount, *words.split())
     assert_refused(done, 4, "Read-only file system")
     assert (True, False) == (
         "it is mounted read-only, so mount it for writing first" in done.err,
         "try again" in done.err,
     )
-    assert before == protected_bytes(read_only_mount)
+    assert before == read_protected(read_only_mount)
 
 
 def test_a_ledger_on_a_file_system_of_its_own_is_rendered(ledger_volume: Project) -> None:

@@ -86,7 +86,7 @@ def rows_of(project: Project, kind: str) -> list[dict[str, Any]]:
     return [row for row in list_events(project) if row["kind"] == kind]
 
 
-def rated_sessions(project: Project) -> Counter[str]:
+def count_session_ratings(project: Project) -> Counter[str]:
     """Return how often each session's rating is in the ledger."""
     return Counter(row["by"]["session"] for row in rows_of(project, "point.rated"))
 
@@ -109,7 +109,7 @@ def test_eight_processes_lose_no_rating(started: Project) -> None:
     assert replay_bytes(started) == started.playbook.read_bytes()
     assert_sound(started)
     everything = {f"{worker}-{number}": 1 for worker in range(PROCESSES) for number in range(RATINGS_EACH)}
-    assert everything == rated_sessions(started)
+    assert everything == count_session_ratings(started)
     assert PROCESSES * RATINGS_EACH // 10 == len(rows_of(started, "point.added"))
 
 
@@ -121,7 +121,7 @@ def test_many_writers_record_a_manual_edit_once(started: Project) -> None:
     assert_sound(started)
     edits = rows_of(started, "point.edited")
     assert [("kpt_003", "changed by hand")] == [(row["body"]["name"], row["free"]["text"]) for row in edits]
-    assert 40 == rated_sessions(started).total()
+    assert 40 == count_session_ratings(started).total()
     assert "changed by hand" == reading.current(reading.open_log(started)).entries["kpt_003"].text
 
 

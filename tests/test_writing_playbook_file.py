@@ -138,10 +138,10 @@ HISTORY: list[dict[str, Any]] = [
 @pytest.fixture
 def here(project: Path) -> Project:
     """Return a project with the playbook of HISTORY."""
-    return lived(project)
+    return record_history(project)
 
 
-def lived(folder: Path) -> Project:
+def record_history(folder: Path) -> Project:
     """Record HISTORY in a project."""
     place = Project(folder)
     for brought in HISTORY:
@@ -160,14 +160,14 @@ def write(project: Project, doc: object) -> None:
     project.playbook.write_bytes(doc if isinstance(doc, bytes) else json.dumps(doc).encode())
 
 
-def unstamped(doc: Doc) -> Doc:
+def drop_stamp(doc: Doc) -> Doc:
     """Return a document without the ledger's stamp."""
     return {key: value for key, value in doc.items() if key != "ledger"}
 
 
-def undated(doc: Doc) -> Doc:
+def drop_dates(doc: Doc) -> Doc:
     """Return a document without the two keys that change with every event."""
-    return {key: value for key, value in unstamped(doc).items() if key != "last_updated"}
+    return {key: value for key, value in drop_stamp(doc).items() if key != "last_updated"}
 
 
 def count(project: Project) -> int:
@@ -186,7 +186,7 @@ def entry(project: Project, name: str) -> Doc:
 
 
 @st.composite
-def edited(draw: DrawFn, doc: Doc) -> Doc:
+def edit_document(draw: DrawFn, doc: Doc) -> Doc:
     """Edit a rendered document like a person."""
     doc = copy.deepcopy(doc)
     points: list[Any] = doc["key_points"]
@@ -200,15 +200,15 @@ def edited(draw: DrawFn, doc: Doc) -> Doc:
         points.insert(draw(st.integers(0, len(points))), new if name else draw(st.sampled_from([new["text"], "bare"])))
     top = st.fixed_dictionaries({}, optional={"version": st.sampled_from(["1.0", "2.0"]), "owner": TEXTS})
     stamp = {"ledger": doc["ledger"]} if draw(st.booleans()) else {}
-    return unstamped(doc) | draw(top) | stamp | {"key_points": points}
+    return drop_stamp(doc) | draw(top) | stamp | {"key_points": points}
 
 
-def specified(doc: Doc) -> Doc:
+def read_by_specification(doc: Doc) -> Doc:
     """Return the specification's reading of a file; names used before HISTORY ended are not given again."""
     own = [kp["name"] for kp in doc["key_points"] if isinstance(kp, dict)]
     used = [point(name) for name in ("kpt_001", "kpt_002", "kpt_003", "kpt_004") if name not in own]
     named = migrate(doc | {"key_points": doc["key_points"] + used})
-    return unstamped(named) | {"key_points": named["key_points"][: len(doc["key_points"])]}
+    return drop_stamp(named) | {"key_points": named["key_points"][: len(doc["key_points"])]}
 
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -217,17 +217,17 @@ def test_any_change_is_loaded_by_the_specification_and_recorded_once(
     new_project: Callable[[], Path], data: st.DataObject
 ) -> None:
     """After any change, load returns the specification's result for that file, and the next write records it."""
-    project = lived(new_project())
+    project = record_history(new_project())
     before, begin = load(project), count(project)
-    doc = data.draw(edited(before))
+    doc = data.draw(edit_document(before))
     write(project, doc)
-    expected = specified(doc)
+    expected = read_by_specification(doc)
     assert expected == compat.load_playbook()
     assert begin == count(project)
     commands.replay(project)
-    assert undated(expected) == undated(load(project))
+    assert drop_dates(expected) == drop_dates(load(project))
     # A version that is left out is no change by anybody, and neither is the stamp.
-    changed = undated(before) != undated(expected)
+    changed = drop_dates(before) != drop_dates(expected)
     closes = [kind for kind in kinds(project, begin) if kind == "playbook.edited"]
     assert ["playbook.edited"] * changed == closes
     taken_in = count(project)
@@ -240,7 +240,7 @@ def test_any_change_is_loaded_by_the_specification_and_recorded_once(
 @given(data=st.data())
 def test_no_change_undoes_a_later_rating(new_project: Callable[[], Path], data: st.DataObject) -> None:
     """A change to an old rendering is applied to the ratings since: each remaining entry has them all."""
-    project = lived(new_project())
+    project = record_history(new_project())
     old = load(project)
     ratings = data.draw(st.lists(st.sampled_from(["helpful", "neutral", "harmful"]), max_size=3))
     rated = [("kpt_001", rating) for rating in ratings]

@@ -184,7 +184,7 @@ VALUES = st.recursive(
 
 
 @st.composite
-def spoiled(draw: DrawFn) -> dict[str, Any]:
+def spoil_file(draw: DrawFn) -> dict[str, Any]:
     """Put any value into any one place of a spool file."""
     whole = copy.deepcopy(FILE)
     place: Any = whole
@@ -199,7 +199,7 @@ def spoiled(draw: DrawFn) -> dict[str, Any]:
 
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example(content=rb'{"id": "a", "at": "2026-01-01T00:00:00.000000Z", "requests": "\ud800"}')
-@given(content=spoiled().map(lambda whole: json.dumps(whole).encode()))
+@given(content=spoil_file().map(lambda whole: json.dumps(whole).encode()))
 def test_no_spool_file_blocks_a_write(new_project: Callable[[], Path], content: bytes) -> None:
     """Any spool file is recorded or stays with a note, and the ledger is whole afterwards."""
     project = make_project(new_project())

@@ -48,7 +48,7 @@ def spellings(text: str) -> set[bytes]:
     return {spelling.encode() for spelling in found}
 
 
-def holding(here: Project, text: str = PRIVATE) -> list[str]:
+def find_files_with_text(here: Project, text: str = PRIVATE) -> list[str]:
     """Return the files in the agent's folder that hold a text in any spelling."""
     files = (path for path in sorted(here.claude.rglob("*")) if path.is_file() and not path.is_symlink())
     return [path.name for path in files if any(spelling in path.read_bytes() for spelling in spellings(text))]
@@ -116,7 +116,7 @@ def test_any_text_can_be_erased_from_the_project(
     (here.ledger / "a.json").write_text(json.dumps({"said": said}))
     shown, before, head = texts(here), counts(here), commands.verify_and_fold(here)[0].head
     done = strike(here, secret)
-    assert ([], [], []) == (done.remaining, holding(here, secret), list(done.bodies))
+    assert ([], [], []) == (done.remaining, find_files_with_text(here, secret), list(done.bodies))
     look = normalize_look(secret)
     is_alike = len(look.strip()) >= MIN_TEXT_CHARS
     gone = [secret in text or (is_alike and look in normalize_look(text)) for text in shown]
@@ -177,7 +177,7 @@ FIRST, LAST = "Use type hints", "Test the edges"
 def assert_erased(here: Project, *others: str) -> None:
     """Check that the playbook has these texts after the first ones, and no file holds the secret."""
     assert [FIRST, REDACTED, LAST, *others] == texts(here)
-    assert ([], []) == (holding(here), holding(here, "hunter2"))
+    assert ([], []) == (find_files_with_text(here), find_files_with_text(here, "hunter2"))
     verdict = commands.verify_and_fold(here)[0]
     assert ((), ()) == (verdict.problems, verdict.notes)
 
@@ -284,7 +284,7 @@ def test_every_file_of_tallybook_loses_the_text(here: Project) -> None:
     done = strike(here)
     assert sorted([*expected, upper]) == sorted(done.files)
     assert ([], [], []) == (done.remaining, done.foreign, done.unsearched)
-    assert ([], []) == (holding(here), holding(here, "hunter2"))
+    assert ([], []) == (find_files_with_text(here), find_files_with_text(here, "hunter2"))
     assert sizes == {path: path.stat().st_size for path in sizes}
     assert "the key is" in (here.claude / "diagnostic" / f"{STAMP}_playbook_pruning.txt").read_text()
     assert None is redaction.read_pending(here.ledger)
@@ -318,7 +318,7 @@ def test_a_planted_pending_file_has_no_effect(here: Project, tmp_path: Path) -> 
     assert ((), ()) == (verdict.problems, verdict.redacted)
     assert any("is ignored" in note for note in verdict.notes)
     assert ([], [REDACTED]) == (strike(here).remaining, texts(here)[1:2])
-    assert [] == holding(here)
+    assert [] == find_files_with_text(here)
 
 
 def test_a_hard_link_in_place_of_a_pending_file_is_left_intact(here: Project) -> None:
@@ -362,7 +362,7 @@ def test_no_link_is_followed_out_of_the_folder(here: Project, tmp_path_factory: 
     )
     assert ([], []) == (done.remaining, done.foreign)
     assert TOLD == (out / "note.txt").read_text()
-    assert ([], None) == (holding(here), redaction.read_pending(here.ledger))
+    assert ([], None) == (find_files_with_text(here), redaction.read_pending(here.ledger))
 
 
 def test_every_name_of_a_file_loses_the_text(here: Project) -> None:
@@ -425,7 +425,7 @@ def test_a_look_with_few_visible_characters_matches_nothing_else(here: Project) 
     assert not commands.record(here, {"new_key_points": ["Take a break"]}, HUMAN).ignored
 
 
-def escaped(text: str) -> str:
+def escape_text(text: str) -> str:
     r"""Return a text in which every character is a ``\u`` escape."""
     return "".join(f"\\u{ord(char):04x}" for char in text)
 
@@ -436,7 +436,7 @@ def capital(text: str) -> str:
 
 
 @pytest.mark.parametrize("layers", [1, 2, 3])
-@pytest.mark.parametrize("make", [escaped, capital, str], ids=["escaped", "capital", "plain"])
+@pytest.mark.parametrize("make", [escape_text, capital, str], ids=["escaped", "capital", "plain"])
 def test_escapes_in_a_broken_playbook_that_was_set_aside_are_erased(
     here: Project, layers: int, make: Callable[[str], str]
 ) -> None:

@@ -172,7 +172,7 @@ def test_a_hostile_text_is_searched_in_linear_time(piece: str, end: str) -> None
     assert len(spans) < len(text)
 
 
-def everything_in(project: Project) -> bytes:
+def read_all_bytes(project: Project) -> bytes:
     """Return the bytes of every file of a project's ``.claude``."""
     return b"\0".join(path.read_bytes() for path in sorted(project.claude.rglob("*")) if path.is_file())
 
@@ -186,7 +186,7 @@ def test_a_models_text_is_masked_before_it_is_written(here: Project, rater: str)
         STRIPE.text: {"more": [GITHUB.text, 7, None]},
     }
     outcome = commands.record(here, payload, {"rater": rater})
-    assert not any(example.secret.encode() in everything_in(here) for example in (GITHUB, STRIPE))
+    assert not any(example.secret.encode() in read_all_bytes(here) for example in (GITHUB, STRIPE))
     texts = [point["text"] for point in commands.show(here)["key_points"]]
     assert ["plain", f"Export {GITHUB.masked} and {STRIPE.masked}"] == texts
     assert [
@@ -206,7 +206,7 @@ def test_a_save_by_old_code_is_screened_and_keeps_its_names(here: Project) -> No
     compat.save_playbook(playbook)
     (point,) = commands.show(here)["key_points"]
     assert ("kpt_001", f"Use {GITHUB.masked}", 1) == (point["name"], point["text"], point["helpful"])
-    assert GITHUB.secret.encode() not in everything_in(here)
+    assert GITHUB.secret.encode() not in read_all_bytes(here)
 
 
 def test_a_spooled_payload_is_masked(here: Project) -> None:
@@ -215,8 +215,8 @@ def test_a_spooled_payload_is_masked(here: Project) -> None:
     with hold_ledger_lock(here):
         outcome = commands.record(here, extraction(new=[GITHUB.text]), REFLECTOR)
     assert (True, ("new_key_points[0]: a secret was masked (GitHub Token)",)) == (outcome.spooled, outcome.notes)
-    assert GITHUB.secret.encode() not in everything_in(here)
-    assert b"[masked: GitHub Token]" in everything_in(here)
+    assert GITHUB.secret.encode() not in read_all_bytes(here)
+    assert b"[masked: GitHub Token]" in read_all_bytes(here)
 
 
 def test_a_payload_too_deep_to_search_is_refused() -> None:

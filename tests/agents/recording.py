@@ -41,7 +41,7 @@ def record(installed: Installed) -> None:
         # It runs the hooks in Claude Code's settings as well, with payloads of another shape.
         rows += _calls(installed, CLAUDE)
     text = json.dumps(list(_distinct(rows)), indent=2, ensure_ascii=True)
-    made = json.loads(_without_ids(text))
+    made = json.loads(_neutralise_ids(text))
     for row in made:
         with _new_project() as project:
             place_transcripts(row, project.root)
@@ -103,17 +103,17 @@ def _slug(path: object) -> str:
     return re.sub("[^A-Za-z0-9]", "-", str(path))
 
 
-def _without_ids(text: str) -> str:
+def _neutralise_ids(text: str) -> str:
     """Return a text in which ids and times are neutral."""
     for pattern, instead in _TIMES:
         text = pattern.sub(instead, text)
     for match in _UUID.findall(text):
         # Gemini's transcripts have the first digits of the session's id in their names.
         text = text.replace(f"-{match[:8]}.", "-00000000.")
-    return _numbered(_SUBAGENT, _numbered(_UUID, text, "00000000-0000-4000-8000-{:012d}"), "a{:016d}")
+    return _number_ids(_SUBAGENT, _number_ids(_UUID, text, "00000000-0000-4000-8000-{:012d}"), "a{:016d}")
 
 
-def _numbered(pattern: re.Pattern[str], text: str, shape: str) -> str:
+def _number_ids(pattern: re.Pattern[str], text: str, shape: str) -> str:
     """Replace each id by a number of its own."""
     numbers = count(1)
     known: dict[str, str] = {}

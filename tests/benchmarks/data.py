@@ -38,7 +38,7 @@ def seeds(entries: int) -> list[Draft]:
     return [encode(PlaybookAdopted("0" * 64, entries, "{}")), *map(encode, points)]
 
 
-def repeating(entries: int = ENTRIES) -> Iterator[list[Draft]]:
+def yield_updates(entries: int = ENTRIES) -> Iterator[list[Draft]]:
     """Yield updates without end: five ratings of so many entries, and the close."""
     chance = Random(2)  # noqa: S311 - the same ledger in every run, and no secret
     names = [f"kpt_{n:03d}" for n in range(1, entries + 1)]
@@ -99,8 +99,8 @@ def build(folder: Path, kind: str, events: int) -> None:
 
 
 KINDS: dict[str, tuple[int, Callable[[], Iterator[list[Draft]]]]] = {
-    "alike": (ENTRIES, repeating),
+    "alike": (ENTRIES, yield_updates),
     "different": (ENTRIES, different),
-    "wide": (WIDE, partial(repeating, WIDE)),
+    "wide": (WIDE, partial(yield_updates, WIDE)),
 }
 """Name of a ledger → how many entries it begins with, and what yields its updates."""

@@ -15,7 +15,7 @@ from time import perf_counter, sleep
 from typing import Any, Final
 
 from benchmarks import data
-from benchmarks.processes import environment, installed
+from benchmarks.processes import environment, find_installed
 from benchmarks.table import BenchmarkOptions, BenchmarkRow, NotMeasuredError, alternate
 from tallybook.ledger.storage import disk
 from tallybook.projections.history.reflections import NO_RATER
@@ -66,7 +66,7 @@ def _lines() -> dict[str, str]:
     """Return the command lines of a hook: the one of ``init``, and the installed command."""
     return {
         "the line that init writes": hook_command(),
-        "the tallybook command": shlex.join([str(installed()), "hook"]),
+        "the tallybook command": shlex.join([str(find_installed()), "hook"]),
     }
 
 

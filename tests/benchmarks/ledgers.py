@@ -117,7 +117,7 @@ def memory(setting: BenchmarkOptions) -> Iterator[BenchmarkRow]:
     yield BenchmarkRow("memory", what, against, pairs, "MiB", is_time=False)
 
 
-def _after_one_more(project: Project, words: tuple[str, ...]) -> Callable[[], float]:
+def _append_one_more(project: Project, words: tuple[str, ...]) -> Callable[[], float]:
     """Return a function that appends a rating, which is not counted, and returns the seconds of a command after it."""
     run = whole_process(project, words)
 
@@ -137,7 +137,7 @@ def load(setting: BenchmarkOptions) -> Iterator[BenchmarkRow]:
         run_once("build", project.ledger, "alike", length)
         commands.playbook(project)
     for words in (("show", "--json"), ("rate", ENTRY, "helpful")):
-        ours, theirs = (_after_one_more(project, words) for project in projects)
+        ours, theirs = (_append_one_more(project, words) for project in projects)
         ours()
         theirs()
         pairs = alternate(ours, theirs, setting.pairs(15))

@@ -27,7 +27,7 @@ KIB = 1024
 # ---- Commands ----
 
 
-def installed() -> Path:
+def find_installed() -> Path:
     """Return the command that is installed with this Python, or raise NotMeasuredError."""
     found = Path(sys.executable).with_name("tallybook")
     if not found.exists():
@@ -42,7 +42,7 @@ def environment() -> Mapping[str, str]:
 
 def whole_process(project: Project, words: tuple[str, ...]) -> Callable[[], float]:
     """Return a function that runs a command in a project and returns its seconds, start-up included."""
-    command = [str(installed()), "--project", str(project.root), *words]
+    command = [str(find_installed()), "--project", str(project.root), *words]
 
     def run() -> float:
         begin = perf_counter()

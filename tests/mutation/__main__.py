@@ -45,7 +45,7 @@ def verdicts(copy: Path) -> Iterator[tuple[str, str, int]]:
         yield from ((module, mutant, code) for mutant, code in codes.items() if code is not None)
 
 
-def shown(copy: Path, mutant: str) -> str:
+def show_mutant(copy: Path, mutant: str) -> str:
     """Return mutmut's output about a mutant: its name, and the difference."""
     return subprocess.run([MUTMUT, "show", mutant], cwd=copy, capture_output=True, text=True, check=True).stdout
 
@@ -72,7 +72,7 @@ def report(copy: Path) -> int:
     for module, mutant, code in verdicts(copy):
         what = "noticed" if code in NOTICED else "out of time" if code in OUT_OF_TIME else "survived"
         if what == "survived":
-            left.append(shown(copy, mutant))
+            left.append(show_mutant(copy, mutant))
         counts.setdefault(module, Counter())[what] += 1
     sys.stdout.write("\n".join([*left, table(counts), ""]))
     return int(percent(sum(counts.values(), Counter())) < GOAL_PERCENT)

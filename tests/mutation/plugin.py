@@ -54,7 +54,7 @@ def is_own(test: str, module: str) -> bool:
     return re.match(name, test) is not None
 
 
-def chosen(tests: Sequence[str], module: str, durations: dict[str, float]) -> list[str]:
+def choose_tests(tests: Sequence[str], module: str, durations: dict[str, float]) -> list[str]:
     """Return the tests for a mutant of a module: those of its own file, then the quickest others within the budget.
 
     Args:
@@ -108,7 +108,7 @@ def pytest_configure(config: pytest.Config) -> None:
     _durations.update(json.loads(Path("mutmut-stats.json").read_bytes())["duration_by_test"])
     early = mutant.startswith(AT_IMPORT)
     # Nobody knows which tests depend on what ran before them all.
-    tests = chosen(list(_durations) if early else config.args, mutant.rpartition(".")[0], _durations)
+    tests = choose_tests(list(_durations) if early else config.args, mutant.rpartition(".")[0], _durations)
     _order.update({_plain(test): place for place, test in enumerate(tests)})
     # By function, since not every parameter can be asked for by its name.
     config.args[:] = dict.fromkeys(test.partition("[")[0] for test in tests)
