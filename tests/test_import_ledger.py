@@ -73,6 +73,21 @@ def test_a_lost_ledger_comes_back_with_each_rating_once(here: Project, tmp_path:
         assert {"one": (6, 0), "half": (1, 0), "whole": (1, 0)} == counts(here)
 
 
+def test_ratings_given_here_protect_a_seeded_entry(here: Project, tmp_path: Path) -> None:
+    """Harmful ratings that a ledger brings prune no entry that has more helpful ones here."""
+    there = Project(tmp_path / "there")
+    shutil.copytree(here.claude, there.claude)
+    commands.add(there, "two", HUMAN)
+    for project in (here, there):
+        # The next one begins with the counts of playbook.json.
+        shutil.rmtree(project.ledger)
+    for _ in range(3):
+        commands.rate(here, "kpt_001", "helpful", HUMAN)
+        commands.record(there, {"evaluations": [{"name": "kpt_001", "rating": "harmful"}]}, HUMAN)
+    bring(here, there)
+    assert {"one": (4, 3), "two": (0, 0)} == counts(here)
+
+
 def test_names_of_a_ledger_that_shared_a_book_mean_what_they_meant_there(here: Project, tmp_path: Path) -> None:
     """After a sync its kpt_002 is what it made as kpt_001, and its kpt_001 another machine's, which is not here."""
     anna, ben = make_machines(tmp_path, "anna", "ben")

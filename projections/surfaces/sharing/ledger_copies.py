@@ -286,24 +286,31 @@ def _land(log: JsonlLog, own: Sequence[RawBatch], every: Histories, done: Import
     here = {batch.chain for batch in own}
     paths = [[link.batch for link in every.trace_path(chain)] for chain in every.find_ends() if chain not in here]
     result = Landing(log, own, done)
-    before = dict(result.entries)
     # In a book the seeds are joined to its entries.
-    seeds = Counter() if has_book(log) else _find_seeds(own, paths, before)
-    counts = {(name, field): getattr(before[name], field) for name, _ in seeds for field in _COUNTING}
-    # Counted from nothing, so that only what was pruned there is pruned here, and what is counted shows what came.
+    seeds = Counter() if has_book(log) else _find_seeds(own, paths, result.entries)
+    # Entries that would be pruned in the trial have nothing doubled, so that ratings given here protect them.
+    doubled = _find_doubled(Landing(log, own, ImportedLedger()), seeds, paths) if seeds else seeds
+    counts = {(name, field): getattr(result.entries[name], field) for name, _ in doubled for field in _COUNTING}
     result.add_counts({place: -count for place, count in counts.items()})
-    begun = len(done.batches)
     for path in paths:
         result.land(path)
-    if len(done.batches) == begun:
-        done.batches.clear()
-        return
-    brought: Counter[tuple[str, str]] = Counter()
-    for entry, field in product(result.entries.values(), _COUNTING):
-        if (entry.name, field) in counts or entry.name not in before:
-            brought[entry.text, field] += getattr(entry, field)
-    doubled = seeds & Counter({(name, field): brought[before[name].text, field] for name, field in seeds})
     result.add_counts({place: count - doubled[place] for place, count in counts.items()})
+
+
+def _find_doubled(
+    trial: Landing, seeds: Counter[tuple[str, str]], paths: Sequence[Sequence[RawBatch]]
+) -> Counter[tuple[str, str]]:
+    """Return the counts of seeds that other histories bring as well, counted from nothing: name and rating → count."""
+    before = dict(trial.entries)
+    names = {name for name, _ in seeds}
+    trial.add_counts({(name, field): -getattr(before[name], field) for name in names for field in _COUNTING})
+    for path in paths:
+        trial.land(path)
+    brought: Counter[tuple[str, str]] = Counter()
+    for entry, field in product(trial.entries.values(), _COUNTING):
+        if entry.name in names or entry.name not in before:
+            brought[entry.text, field] += getattr(entry, field)
+    return seeds & Counter({(name, field): brought[before[name].text, field] for name, field in seeds})
 
 
 def _find_seeds(
