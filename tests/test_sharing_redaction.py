@@ -112,6 +112,20 @@ def test_a_past_moment_keeps_an_edit_whose_text_was_redacted_later(team: Team) -
     assert {"kpt_001": ("[redacted]", 0, 0)} == team.entries("anna", str(then))
 
 
+def test_a_past_moment_keeps_an_entry_whose_text_another_machine_had_redacted_before(team: Team) -> None:
+    """It equals that text by what was noted later, so the two were not joined then, and are not as of then."""
+    team.run("anna", "add", PRIVATE)
+    team.run("anna", "redact", "--text", PRIVATE, "--yes", "--expect", "1", "--reason", "a name")
+    for machine in ("anna", "ben"):
+        team.share(machine)
+    team.run("ben", "add", PRIVATE)
+    then = str(len((team.ledger("ben") / "events.jsonl").read_bytes().splitlines()))
+    before = team.entries("ben", then)
+    team.sync("ben", "anna", "ben")
+    assert ["[redacted]", "[redacted]"] == [text for text, _, _ in team.entries("ben", then).values()]
+    assert [*before] == [*team.entries("ben", then)]
+
+
 def test_a_redaction_killed_before_its_emptied_list_was_removed_leaves_the_copy_readable(private: Team) -> None:
     """The next command removes the emptied list, and no command after it is refused."""
     private.run("anna", "redact", "--text", PRIVATE, "--yes", "--expect", "2", "--reason", "a name")

@@ -546,8 +546,13 @@ class SharedLog(JsonlLog):
 
     @cached_property
     def _redacted_then(self) -> set[str]:
-        """Return the ids of the events that the own ledger said were redacted at a past moment."""
-        return {id_ for raw in self.own.read() if raw.last <= (self.until or 0) for id_ in read_redacted_ids(raw)}
+        """Return the ids of the events that were redacted at a past moment, as far as this machine knew."""
+        return {id_ for batch in self._read_known() for id_ in read_redacted_ids(batch)}
+
+    def _read_known(self) -> list[RawBatch]:
+        """Return the own ledger up to this moment, and the book up to the frontier."""
+        own = (batch for batch in self.own.read() if self.until is None or batch.last <= self.until)
+        return [*own, *self.read_book()]
 
     def ground(self, state: BookState) -> landing.Ground:
         """Return what pending batches land on: the book up to the frontier, of which this is the playbook."""
@@ -583,11 +588,15 @@ class SharedLog(JsonlLog):
         return seq if not chain or self.copy.has(chain) else 0
 
     def _links(self) -> list[frozenset[str]]:
-        """Return the ids of events whose texts were equal before they were redacted.
-
-        Whenever that was noted: what was joined at a past moment by a text that could be read then stays joined.
-        """
-        return landing.redaction_links(chain(self.own.read(), self.copy.read()))
+        """Return the ids of events whose texts were equal before they were redacted, as far as this moment knows."""
+        links = landing.redaction_links(self._read_known())
+        if self.until is None:
+            return links
+        # What was joined at a past moment by a text that could be read here then stays joined.
+        records = (record for batch in decode(self.read_book()) for record in batch.records)
+        hidden = {record.id for record in records if getattr(record.event, "text", None) == REDACTED}
+        hidden |= self._redacted_then
+        return [*links, *(link - hidden for link in landing.redaction_links(chain(self.own.read(), self.copy.read())))]
 
     def stamp(self, state: State, book: Playbook) -> None:
         """Say in a state of this history, and in the playbook in it, which moment it is: an own event number."""
