@@ -26,16 +26,7 @@ import msgspec
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError, NewerLedgerError, Problem
 from tallybook.ledger.events import EVENT_TYPES, FREE, KIND_OF, Event, LedgerOpened, Numbers, UnknownEvent
 from tallybook.ledger.fast_stdlib import dumps
-from tallybook.ledger.line import (
-    CONTINUED,
-    FORMAT,
-    FREE_MARK,
-    SECTION,
-    Draft,
-    RawBatch,
-    split_key,
-    split_line,
-)
+from tallybook.ledger.line import CONTINUED, FORMAT, FREE_MARK, SECTION, Draft, RawBatch, split_key, split_line
 from tallybook.ledger.playbook_constants import MAX_INT
 from tallybook.ledger.records import Author, Batch, EventRecord
 from tallybook.ledger.scan import Batches

@@ -246,10 +246,7 @@ class Landed:
 
 
 def land(
-    sent: Iterable[Sent],
-    ground: Ground,
-    frame: Callable[[Landed, Position], RawBatch | None],
-    after: Position = START,
+    sent: Iterable[Sent], ground: Ground, frame: Callable[[Landed, Position], RawBatch | None], after: Position = START
 ) -> Iterator[tuple[Landed, RawBatch | None]]:
     """Yield batches as they land one after another, each with its bytes.
 

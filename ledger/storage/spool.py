@@ -63,10 +63,7 @@ def check(drafts: Sequence[Draft], by: Mapping[str, str], key: str | None, at: s
     """
     # A spooled event always says when it happened, because it is recorded later, and its line is longer for it.
     sent = [draft._replace(when=draft.when or at) for draft in drafts]
-    frame(
-        sent,
-        Stamp(_FAR, at, by, lambda: _ID, lambda: _SALT, normalize_key(key or f"{FOLDER}:{_ID}:{len(sent)}")),
-    )
+    frame(sent, Stamp(_FAR, at, by, lambda: _ID, lambda: _SALT, normalize_key(key or f"{FOLDER}:{_ID}:{len(sent)}")))
 
 
 def put(folder: StrPath, at: str, id_: str, requests: list[dict[str, Any]]) -> str:

@@ -22,16 +22,7 @@ from statistics import fmean, linear_regression, stdev
 from typing import Any, Final, NamedTuple
 
 from tallybook.projections.scores.config import BLOCK, Config
-from tallybook.projections.scores.scoring import (
-    SCORING_OFF,
-    Level,
-    alerts,
-    clamp,
-    half_up,
-    is_enough,
-    number,
-    trend,
-)
+from tallybook.projections.scores.scoring import SCORING_OFF, Level, alerts, clamp, half_up, is_enough, number, trend
 from tallybook.projections.scores.view import Baseline, Scores, score_levels
 
 LEAST_DAYS: Final = 7

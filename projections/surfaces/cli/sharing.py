@@ -15,14 +15,7 @@ from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, BadInputError, Cannot
 from tallybook.ledger.sharing import replica
 from tallybook.ledger.sharing.engine import Engine, UnreachableError
 from tallybook.projections.surfaces.cli.parameters import Number, Verb
-from tallybook.projections.surfaces.console.output import (
-    can_ask,
-    format_count,
-    note,
-    reply,
-    require_consent,
-    say,
-)
+from tallybook.projections.surfaces.console.output import can_ask, format_count, note, reply, require_consent, say
 from tallybook.projections.surfaces.history.shared_log import SharedLog
 from tallybook.projections.surfaces.hooks import sync_results
 from tallybook.projections.surfaces.install import plan

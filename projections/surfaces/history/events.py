@@ -15,12 +15,7 @@ from tallybook.ledger.codec import decode
 from tallybook.ledger.errors import UnknownEntryError
 from tallybook.ledger.events import KIND_OF, RATINGS, EventRedacted, EventsVoided, PointRated
 from tallybook.ledger.fast_stdlib import dumps
-from tallybook.ledger.line import (
-    SECTION,
-    RawBatch,
-    first_seq,
-    head_field,
-)
+from tallybook.ledger.line import SECTION, RawBatch, first_seq, head_field
 from tallybook.ledger.names import find_name
 from tallybook.ledger.records import EventRecord
 from tallybook.ledger.scan import bytes_of

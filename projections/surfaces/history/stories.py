@@ -261,8 +261,5 @@ def _number_in_book(state: entry_history.EntryStatuses, find_reason: Callable[[s
 
 
 STATUS_FORM: Final[Form[entry_history.EntryStatuses]] = Form(
-    "standing",
-    entry_history.ENTRIES,
-    lambda state: state.book,
-    number_in_book=_number_in_book,
+    "standing", entry_history.ENTRIES, lambda state: state.book, number_in_book=_number_in_book
 )

@@ -288,10 +288,7 @@ def verify(project: Project, engine: Engine, without: str = "") -> tuple[BookChe
 
 def check_lines(check: BookCheck, address: str) -> list[str]:
     """Return what a check found, for people."""
-    lines = [
-        f"{address}: {check.counted} of {check.runs} runs count; {check.events} events",
-        *map(str, check.skipped),
-    ]
+    lines = [f"{address}: {check.counted} of {check.runs} runs count; {check.events} events", *map(str, check.skipped)]
     if check.newer:
         lines.append(str(syncing.newer_rules(address, check.newer)))
     same = f"has the same bytes up to event {min(check.end, check.events)}"

@@ -275,12 +275,7 @@ class Sync:
     """The state of one sync."""
 
     def __init__(
-        self,
-        project: Project,
-        part: Membership,
-        engine: Engine,
-        limit_s: float,
-        result: SyncResult | None = None,
+        self, project: Project, part: Membership, engine: Engine, limit_s: float, result: SyncResult | None = None
     ) -> None:
         """Read what the own ledger says of the book; nothing is written yet."""
         self.project = project

@@ -36,11 +36,7 @@ _SHORT_CHARS = 12
 _MAX_COMMITS = 200
 # A question fetches nothing. The list of allowed protocols is empty: unlike `protocol.allow`, it
 # also counts where the repository allows one of them by name, and unlike GIT_NO_LAZY_FETCH, older versions have it.
-_VARIABLES: Final = {
-    "GIT_ALLOW_PROTOCOL": "",
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_LITERAL_PATHSPECS": "1",
-}
+_VARIABLES: Final = {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1", "GIT_LITERAL_PATHSPECS": "1"}
 
 
 @attrs.frozen

@@ -84,13 +84,7 @@ class Outcome:
     mine: Outcome | None = None
 
 
-def write(
-    project: Project,
-    requests: Sequence[Request],
-    *,
-    cold: bool = False,
-    begin: bool = False,
-) -> Write:
+def write(project: Project, requests: Sequence[Request], *, cold: bool = False, begin: bool = False) -> Write:
     """Record requests, each as one batch, and render ``playbook.json``.
 
     A manual edit of ``playbook.json`` and the spool are recorded first. Without a ledger and with nothing to record,

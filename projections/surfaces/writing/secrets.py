@@ -190,11 +190,7 @@ IN_CONTEXT: Final = (
     ("SoftLayer Credentials", "", r"softlayer\.com/(?:soap|xmlrpc|rest)/v3(?:\.1)?/([0-9a-z]{64})"),
     ("npm Token", "", r"""(?<![A-Za-z0-9])_auth(?:Token)?=\s{0,4}["']?([\w+/=-]{16,})"""),
     # Header, payload and signature. The first of its run is looked for once, because a run can hold many beginnings.
-    (
-        "JSON Web Token",
-        "",
-        r"(?<![\w-])(?>[\w-]*?(?=eyJ))(eyJ[\w-]{8,}+=*+\.[\w-]{8,}+=*+(?:\.[\w=+/-]*+)?)",
-    ),
+    ("JSON Web Token", "", r"(?<![\w-])(?>[\w-]*?(?=eyJ))(eyJ[\w-]{8,}+=*+\.[\w-]{8,}+=*+(?:\.[\w=+/-]*+)?)"),
     (
         "Bearer Token",
         "",
