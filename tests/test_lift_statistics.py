@@ -166,7 +166,7 @@ def test_an_effect_is_found_in_time(effect: int, p: float) -> None:
 
 def test_the_documented_sample_sizes_are_within_the_bound() -> None:
     """Rule 13: the documented table has each effect and probability with its reference, at most 1.4 times of it."""
-    page = (ROOT / "projections" / "history" / "LIFT.md").read_text(encoding="utf-8")
+    page = (ROOT / "projections" / "scores" / "LIFT.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\d+) \| (0\.\d) \| (\d+) \| (\d+) \| [\d.]+ \|$", page, re.MULTILINE)
     assert {(int(effect), float(p)): int(reference) for effect, p, _, reference in rows} == lift_simulation.REFERENCE
     assert [] == [row for row in rows if int(row[2]) > lift_simulation.MOST_SESSIONS * int(row[3])]
