@@ -367,6 +367,18 @@ def test_a_story_says_what_why_says(rated: Project, run: Run) -> None:
         assert [[row[key] for key in ("name", "status", "relation", "of")] for row in story["lineage"]] == others
 
 
+def test_stories_together_tell_a_bounded_number_of_events(
+    rated: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The entries that changed last have theirs; each story holds its events in memory, however long the history is."""
+    _, whole, _ = page(rated, run)
+    stories = whole["stories"]["stories"]
+    events = sum(number == stories[0]["entry"] + 1 for number in whole["film"]["e_entry"])
+    monkeypatch.setattr("tallybook.projections.surfaces.page.document.MAX_ROWS", events)
+    _, bounded, _ = page(rated, run)
+    assert {"stories": stories[:1], "omitted": len(stories) - 1} == bounded["stories"]
+
+
 @pytest.fixture
 def measured(project: Path, run: Run) -> Project:
     """Return a project with an entry and two measured sessions, and a baseline."""

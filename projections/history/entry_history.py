@@ -228,7 +228,8 @@ def _apply_batch(state: EntryStatuses, batch: Batch) -> None:
         if change is None and not isinstance(event, events.PointNoted):
             continue
         before = {name: book.entries.get(name) for name in find_affected_names(book, event)}
-        for name in before:
+        # Who folds stories has read their batches, and of a long ledger the places take much memory.
+        for name in () if state.stories else before:
             state.places.setdefault(name, {})[batch.last] = batch.begin
         if change is not None:
             has_changes = True

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from base64 import b64encode
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime, time
 from functools import cache
 from hashlib import sha256
+from heapq import merge
 from importlib.metadata import version
-from itertools import accumulate, islice
+from itertools import accumulate, dropwhile, takewhile
 from operator import attrgetter
 import os
 from pathlib import Path
@@ -137,8 +139,11 @@ def find_pages(project: Project) -> list[Path]:
     return sorted(pages)
 
 
+MAX_ROWS: Final = 20_000
+"""Most events that all the stories together tell; the entries that changed last have theirs."""
+
 MAX_STORIES: Final = 500
-"""Most stories, of the entries that changed last: each is compared with every name, to find the same guidance."""
+"""Most stories: each entry is compared with every name, to find the same guidance under other names."""
 
 
 @attrs.frozen
@@ -232,11 +237,15 @@ def _number_history(log: SharedLog, numbers: dict[int, tuple[str, str | None]]) 
         past = bisect_right(syncs, batch.last, key=attrgetter("number"))
         return BOOK + (syncs[past - 1].taken if past else 0), True
 
+    def is_own(batch: RawBatch) -> bool:
+        return batch.last <= BOOK
+
     def batches() -> Iterator[RawBatch]:
         last = 0
-        for batch in sorted(log.read(), key=find_place):
-            taken, is_own = find_place(batch)
-            moment = f"{PREFIX}{taken - BOOK}" if is_own else None
+        # A history has its own batches first; both parts are streamed.
+        parts = takewhile(is_own, log.read()), dropwhile(is_own, log.read())
+        for batch in merge(*parts, key=find_place):
+            moment = f"{PREFIX}{find_place(batch)[0] - BOOK}" if is_own(batch) else None
             if syncs and PENDING < batch.last < PENDING + syncs[-1].number:
                 moment = str(syncs[-1].number)
             numbers[last + 1] = str(format_shared_number(batch.first)), moment
@@ -343,8 +352,10 @@ def _score_series(state: Scores, score: summary.CurrentScore, days: Sequence[str
 
 def _stories_part(film: Film, read: Callable[[], Iterable[Batch]], choices: Choices) -> dict[str, Any]:
     """Return the stories of the entries that changed last, as of the end of the film."""
-    names, last_changed = list(film.names), filter(None, dict.fromkeys(reversed(film.entries)))
-    latest = [names[entry - 1] for entry in islice(last_changed, MAX_STORIES)]
+    names, counts = list(film.names), Counter(film.entries)
+    last_changed = [entry for entry in dict.fromkeys(reversed(film.entries)) if entry][:MAX_STORIES]
+    rows = accumulate(counts[entry] for entry in last_changed)
+    latest = [names[entry - 1] for entry, told in zip(last_changed, rows, strict=True) if told <= MAX_ROWS]
     state = fold_history(entries_view(latest), read, film.last)
     stories = [_tell(film, name, state, choices) for name in latest]
     return {"stories": stories, "omitted": len(names) - len(stories)}

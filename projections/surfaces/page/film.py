@@ -170,10 +170,11 @@ class Film:
         self.last, self.chain = batch.last, batch.chain
 
     def cut(self, most: int) -> None:
-        """Make one snapshot of the moments before the last ones."""
-        base = self.base = self.lasts[-most - 1]
+        """Make one snapshot of the moments before the last ones, and of an earlier snapshot."""
+        base, before = self.lasts[-most - 1], self.base
+        self.base = base
         self.moment_authors = self.moment_authors[-most:]
-        self.kinds, self.entries = self.kinds[base:], self.entries[base:]
+        self.kinds, self.entries = self.kinds[base - before :], self.entries[base - before :]
         snapshot = {name: (base, name, row) for seq, name, row in self.changes if seq <= base}
         self.changes = [*snapshot.values(), *(change for change in self.changes if change[0] > base)]
         given: set[int] = set()
@@ -362,6 +363,9 @@ def fold_film(read: Read, most: int = MAX_MOMENTS) -> Film:
     film = Film(read)
     for batch in read():
         film.add(batch)
+        # The columns of a long history would take twice the memory.
+        if len(film.moment_authors) > 2 * most:
+            film.cut(most)
     film.spans += [(seq, begin, 0) for seq, begin in film.undone.items()]
     if len(film.lasts) > most:
         film.cut(most)
