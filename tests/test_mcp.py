@@ -104,6 +104,12 @@ def test_no_name_of_a_client_keeps_a_model_from_rating(playbook: Project, name: 
     assert commands.verify_and_fold(playbook)[0].ok
 
 
+def test_half_a_surrogate_pair_in_a_call_is_answered_in_words(playbook: Project) -> None:
+    """As a value, and as the name of an argument; the model can correct its call."""
+    calls = [call("rate", name="kpt_001", rating="\ud800"), call("why", **{"\ud800": "x"})]
+    assert [True, True] == [answer["result"]["isError"] for answer in talk(playbook, *calls)]
+
+
 def test_a_message_that_is_too_long_or_too_deep_is_an_error_and_not_the_end(playbook: Project) -> None:
     """Each is answered with one error, and the next request as always."""
     long, deep = b" " * 10 + b"x" * MAX_LINE_BYTES, b"[" * 100_000

@@ -122,7 +122,7 @@ class Server:
             call = msgspec.convert(params.get("arguments") or {}, self.tools[name])
             text = _as_json(call.run(self.ledger))
         # As an answer the model can read it and correct its call.
-        except (TallybookError, msgspec.ValidationError) as error:
+        except (TallybookError, msgspec.ValidationError, UnicodeError) as error:
             return {"content": [{"type": "text", "text": str(error)}], "isError": True}
         return {"content": [{"type": "text", "text": text}], "isError": False}
 
