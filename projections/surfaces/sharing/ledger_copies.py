@@ -127,7 +127,7 @@ def plan_repair(
         return *_assemble(project, every, end), 0
     end = max(every.find_ends(), key=lambda chain: every.links[chain].batch.last)
     if lost and not accept_loss:
-        events = f"events {every.links[end].batch.last + 1} to {lost}"
+        events = f"events {min(every.links[end].batch.last + 1, lost)} to {lost}"
         what = errors.Problem(LOG_NAME, f"{events} were acknowledged, and no copy that was found has them")
         fix = "give a copy that has them, or add --accept-loss to go on without them"
         raise errors.DamagedLedgerError([what], fix)
@@ -445,7 +445,7 @@ def print_imported(done: ImportedLedger, source: str, *, as_json: bool, dry_run:
 
 def _notes(done: ImportedLedger) -> Iterator[str]:
     if done.lost:
-        events = f"events {(done.repaired or 0) + 1} to {done.lost}"
+        events = f"events {min((done.repaired or 0) + 1, done.lost)} to {done.lost}"
         yield f"{events} were acknowledged, and no copy has them; what was recorded only there is lost"
     if done.unproven:
         yield f"{format_count(done.unproven, 'line')} left out: no chain from a first line proves them"
