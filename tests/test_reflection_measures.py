@@ -247,14 +247,19 @@ def test_a_fork_is_measured_without_what_it_copied(place: Project) -> None:
 
 
 def test_a_person_is_told_how_sessions_go(place: Project, run: Run) -> None:
-    """`score` and the page show the share of clean calls with its trend."""
-    assert "clean" not in run("score").out
+    """`score`, `show --as-agent` and the page show the share of clean calls with its trend; for a person only."""
+    assert "clean" not in run("score").out + run("show", "--as-agent").err
     for number in range(30):
         observe(place, f"s{number}", make_measurement(8), make_measurement(0 if number >= 10 else 9))
-    line = "clean: 100.0% of calls of tools in the last 20 sessions, +45.0 against the 10 before"
+    line = (
+        "clean: 100.0% of calls of tools in the last 20 sessions, +45.0 against the 10 before; "
+        "0 votes by agents, 0 lessons accepted, 0 entries left"
+    )
     # A session without a call of a tool has no share.
     observe(place, "idle", make_measurement(0, 0))
     assert run("score").out.endswith(f"{line}\n")
+    assert f"note: {line}\n" == run("show", "--as-agent").err
+    assert line not in run("show", "--as-agent").out
     assert 0 == run("page", "--output", str(place.root / "page.html")).code
     assert f"<li>{line}</li>" in (place.root / "page.html").read_text()
 

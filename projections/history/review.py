@@ -444,6 +444,7 @@ def stale_words(entry: Entry, reviews: Reviews, gone: Iterable[str]) -> tuple[st
 
 
 LESSON_VERB: Final = "add"
+ACCEPTED: Final = "accepted"
 
 
 @attrs.define
@@ -453,10 +454,12 @@ class Proposals(State):
     Attributes:
         open: Id → the event that proposed it, in order, for each that was not decided.
         lessons: The texts of all lessons, whatever became of them.
+        accepted: How many lessons were accepted.
     """
 
     open: dict[str, EventRecord] = attrs.field(factory=dict)
     lessons: set[str] = attrs.field(factory=set)
+    accepted: int = 0
 
 
 def _apply(state: Proposals, batch: Batch) -> None:
@@ -467,7 +470,9 @@ def _apply(state: Proposals, batch: Batch) -> None:
                 # An agent proposed again what a person had rejected, so that the text stays known.
                 state.lessons.add(record.event.text or "")
         elif isinstance(record.event, events.ProposalDecided):
-            state.open.pop(record.event.id, None)
+            decided = state.open.pop(record.event.id, None)
+            if decided is not None and record.event.verdict == ACCEPTED and is_lesson(decided):
+                state.accepted += 1
 
 
 def is_lesson(record: EventRecord) -> bool:

@@ -143,6 +143,7 @@ def _show_statuses(project: Project, form: str, when: str | None, *, as_json: bo
 def _show_as_agent(project: Project, options: Mapping[str, Any], *, as_json: bool) -> None:
     """Print what a session is given, for a task or at its start."""
     from tallybook.projections.history.event_rows import CAUSES
+    from tallybook.projections.surfaces.agents.table import find_agent
     from tallybook.projections.surfaces.cli import selection
 
     task, explain = options["for"], options["explain"]
@@ -165,6 +166,11 @@ def _show_as_agent(project: Project, options: Mapping[str, Any], *, as_json: boo
         note(f"left out: {', '.join(causes)}")
     elif not text:
         note("nothing is given" + ("" if given["budget_chars"] else ": budget_chars is 0"))
+    # A person is told how the agent does; the model that asks is not.
+    if find_agent() is None:
+        from tallybook.projections.surfaces.scores import configuration
+
+        note(*filter(None, [configuration.line(project)]))
 
 
 _TEXT_CHARS: Final = 100

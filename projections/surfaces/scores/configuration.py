@@ -219,12 +219,22 @@ _KIND: Final = "session.measured"
 
 def line(project: Project) -> str:
     """Return the line; empty where no session was measured."""
+    from tallybook.projections.surfaces.writing import curation
+
     shares = _clean_shares(project)
     if not shares:
         return ""
     recent, earlier = shares[:RECENT], shares[RECENT:]
     trend = f", {fmean(recent) - fmean(earlier):+.1f} against the {len(earlier)} before" if earlier else ""
-    return f"clean: {fmean(recent):.1f}% of calls of tools in the last {format_count(len(recent), 'session')}{trend}"
+    book = reading.current(reading.open_log(project))
+    votes = sum(given.helpful + given.harmful for given in book.by_agents.values())
+    has_lessons = reading.open_own_log(project).may_contain(b'"kind":"point.proposed"')
+    accepted = curation.load_proposals(project).accepted if has_lessons else 0
+    return (
+        f"clean: {fmean(recent):.1f}% of calls of tools in the last {format_count(len(recent), 'session')}{trend}; "
+        f"{format_count(votes, 'vote')} by agents, {format_count(accepted, 'lesson')} accepted, "
+        f"{format_count(len(book.gone), 'entry', 'entries')} left"
+    )
 
 
 def _clean_shares(project: Project) -> list[float]:
