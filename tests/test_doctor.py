@@ -15,6 +15,7 @@ from helpers.agent_settings import CLAUDE
 from helpers.commands import ROOT, run, run_unprivileged
 from helpers.doctor import examine, file_states, levels, lines_of
 from helpers.events import HUMAN
+from helpers.hook_calls import START, call
 from helpers.ledger_files import hold_ledger_lock
 from tallybook.ledger.errors import OutcomeUnknownError
 from tallybook.ledger.storage import disk, redaction
@@ -233,6 +234,15 @@ def test_the_plugin_of_another_agent_is_known(here: Project, shipped: str, insta
         keys = [f'[hooks.state."tallybook@market:hooks/hooks.json:{event}:0:0"]\n' for event in events]
         (Path.home() / ".codex" / "config.toml").write_text("".join(keys))
     assert [("ok", f"installed in {path}, for {title}", "")] == hook_findings(here)
+
+
+def test_a_caller_that_was_not_recognised_is_named(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Signs of two agents give a session nothing, and doctor says what the caller had."""
+    monkeypatch.setenv("GEMINI_SESSION_ID", "another")
+    monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(here.root))
+    assert "" == call(START)
+    what = "the caller of SessionStart: was not recognised, with GEMINI_SESSION_ID, and was given nothing"
+    assert what in run(here, "doctor").out
 
 
 def test_the_last_error_of_a_hook_steers_no_terminal(here: Project) -> None:

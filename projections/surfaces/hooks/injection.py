@@ -81,6 +81,8 @@ def inject_playbook(project: ProjectPaths, payload: Payload) -> str:
     """
     agent = table.AGENTS.get(payload.agent)
     is_inside = payload.subagent and payload.event != SUBAGENT_START
+    if agent is None and payload.session:
+        _save_caller(project, payload)
     # An agent that ignores the answer would leave an injection in the ledger that no model saw.
     if not payload.session or is_inside or agent is None or payload.event not in agent.injects_at:
         return ""
@@ -145,6 +147,14 @@ def _give(event: _Event, selection: Selection, key: str = "", *, entries: int = 
         ledger_access.save_error(project, error)
         # What no ledger can hold, as a session's id of any length, is recorded by no later hook either.
         return None, "" if isinstance(error, BadInputError) else answer
+
+
+def _save_caller(project: ProjectPaths, payload: Payload) -> None:
+    """Save for ``doctor`` that a caller was not recognised, and the variables of agents that it has."""
+    variables = [name for row in table.AGENTS.values() for name in row.variables if os.environ.get(name)]
+    what = f"was not recognised, with {' and '.join(variables) or 'no variable of an agent'}, and was given nothing"
+    hint = "`tallybook show` and `tallybook mcp` give it the playbook"
+    ledger_access.save_error(project, BadInputError(f"the caller of {payload.name}", what, hint))
 
 
 def record_block(project: ProjectPaths, payload: Payload) -> str:
