@@ -120,7 +120,25 @@ def test_filters_on_bytes_and_on_events_agree(  # noqa: PLR0913, PLR0917 - one f
             list(listing.events(made, wanted))
 
 
-# The last events
+# The last events, read from the end
+
+
+def read_bytes_of(here: Project, run: Run, *words: str) -> tuple[list[int], int]:
+    """Return the numbers of the events that a command lists, and how many bytes of files it reads by offset."""
+    sizes: list[int] = []
+    real = disk.read_at
+
+    def counted(fd: int, size: int, offset: int) -> bytes:
+        data = real(fd, size, offset)
+        sizes.append(len(data))
+        return data
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in READING:
+            patch.setattr(module, "read_at", counted)
+        listed = seqs(run(*words, "--json"))
+    assert here.ledger.exists()
+    return listed, sum(sizes)
 
 
 def make_ratings(here: Project, number: int) -> None:
@@ -128,6 +146,17 @@ def make_ratings(here: Project, number: int) -> None:
     with reading.open_log(here).transaction() as tx:
         for _ in range(number):
             tx.append([encode(PointRated("kpt_001", "neutral"))], {"rater": "human"})
+
+
+def test_the_last_events_are_read_from_the_end(here: Project, run: Run) -> None:
+    """`log -n` reads no more of a ledger that is four times as long."""
+    make_ratings(here, 400)
+    few = read_bytes_of(here, run, "log", "-n", "5")
+    make_ratings(here, 1_600)
+    many = read_bytes_of(here, run, "log", "-n", "5")
+    assert [*range(404, 409)] == few[0]
+    assert [*range(2004, 2009)] == many[0]
+    assert few[1] * 1.2 > many[1]
 
 
 @pytest.mark.parametrize("tail", [b"", b"torn", b"no break"])

@@ -19,6 +19,7 @@ from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.sharing.numbers import BOOK, PENDING, SharedNumber, parse_book_number, plain
 from tallybook.projections.history.review import LESSON_VERB
 from tallybook.projections.surfaces.cli.mcp import TOOLS
+from tallybook.projections.surfaces.history import events
 from tallybook.projections.surfaces.history.shared_log import SharedLog
 from tallybook.projections.surfaces.sharing import syncing
 from tallybook.projections.surfaces.writing import commands, curation, record
@@ -119,9 +120,13 @@ def test_a_pending_undo_of_a_long_session_undoes_all_of_it(anna: SharedMachine) 
     assert 1 == anna.entries()["kpt_003"][1]
 
 
-def test_the_last_events_are_those_that_happened_last(pair: tuple[SharedMachine, SharedMachine]) -> None:
-    """`log -n` lists the last events, also where a machine that was away published old events late."""
+def test_the_last_events_are_those_that_happened_last(
+    pair: tuple[SharedMachine, SharedMachine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`log -n` reads the ends of both logs, and more where a machine that was away published old events late."""
     anna, ben = pair
+    monkeypatch.setattr(events, "_TAIL_EVENTS", 2)
+    monkeypatch.setattr(events, "_TAIL_GROWTH", 2)
     commands.add(ben.project, "Recorded early, published late", HUMAN)
     for number in range(6):
         commands.add(anna.project, f"Advice {number}", HUMAN)

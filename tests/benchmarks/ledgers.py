@@ -38,6 +38,7 @@ QUESTIONS = {
     "bisect": ("bisect", f"{ENTRY}.harmful > 1000000"),
     "what-if under another policy": ("what-if", "--floor", "5"),
     "what-if without a batch": ("what-if", "--without", "{middle}"),
+    "log -n 5": ("log", "-n", "5"),
     "verify": ("verify",),
 }
 """What is asked → how it is typed; ``bisect`` never finds it, so that it looks at all of history."""

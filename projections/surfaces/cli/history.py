@@ -17,7 +17,8 @@ from tallybook.ledger.codec import decode
 from tallybook.ledger.decisions.curation import Curation, decide_curation
 from tallybook.ledger.errors import EXIT_NO, BadInputError, NothingToDoError, UnknownEntryError
 from tallybook.ledger.events import EVENT_TYPES, PointRetired
-from tallybook.ledger.line import CONTINUED
+from tallybook.ledger.line import CONTINUED, START
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.names import find_name
 from tallybook.ledger.records import EventRecord, make_batch
 from tallybook.ledger.scan import bytes_of
@@ -100,16 +101,19 @@ def log(project: Project, /, *, as_json: bool, **options: Any) -> None:
     --json answers one event a line, with undone_by where it was undone
     """
     ledger, selection = _select(project, options)
-    limit = options["limit"]
-    if limit is not None and selection == EventFilter(since=selection.since) and not has_book(ledger):
+    limit, start = options["limit"], START
+    if limit is not None and selection == EventFilter(since=selection.since) and type(ledger) is JsonlLog:
         # Every event counts, so the last of them are those before the head.
         selection = attrs.evolve(selection, since=max(selection.since, ledger.head().seq - limit))
-    records = events.events(ledger, selection)
+        start = events.find_start(ledger, limit)
+    elif limit is not None and selection == EventFilter() and has_book(ledger) and ledger.until is None:
+        ledger = events.find_tail(ledger, limit)
+    records = events.events(ledger, selection, start)
     if has_book(ledger):
         # The book lists events as they came in.
         records = iter(sorted(records, key=lambda record: record.when or record.at))
     records = records if limit is None else iter(deque(records, limit))
-    undone = events.find_undone_events(ledger)
+    undone = events.find_undone_events(ledger, start)
     if as_json:
         for record in records:
             if sys.stdout.isatty():

@@ -5,30 +5,91 @@ A batch is decoded only if its bytes may match: every writer writes a name, a se
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from tallybook.ledger.codec import decode
-from tallybook.ledger.errors import UnknownEntryError
+from tallybook.ledger.errors import DamagedLedgerError, UnknownEntryError
 from tallybook.ledger.events import KIND_OF, RATINGS, EventRedacted, EventsVoided, PointRated
 from tallybook.ledger.fast_stdlib import dumps
-from tallybook.ledger.line import SECTION, RawBatch, first_seq, head_field
+from tallybook.ledger.line import (
+    CHAIN_CHARS,
+    LINE_END,
+    SECTION,
+    START,
+    Position,
+    RawBatch,
+    first_seq,
+    head_field,
+    place_of,
+)
 from tallybook.ledger.names import find_name
 from tallybook.ledger.records import EventRecord
 from tallybook.ledger.scan import bytes_of
 from tallybook.ledger.sharing.numbers import format_shared_number
+from tallybook.ledger.storage.head import lines_before
 from tallybook.projections.history.event_rows import EventFilter, brief, concerns, row
 from tallybook.projections.playbook.fold import UndoneIds, find_undone, undos_in
-from tallybook.projections.surfaces.history.reading import current, search
+from tallybook.projections.surfaces.history.reading import current, has_book, search
 
 if TYPE_CHECKING:
-    from tallybook.ledger.log import Log
+    from tallybook.ledger.log import JsonlLog, Log
+    from tallybook.projections.surfaces.history.shared_log import SharedLog
+
+_TAIL_EVENTS, _TAIL_GROWTH = 64, 8
 
 
 # Filtering bytes
+
+
+def find_start(log: JsonlLog, count: int) -> Position:
+    """Return a position that at least so many events follow, found from the end; START where that takes long.
+
+    The chain of the batches after it leads to the acknowledged one, which proves it.
+    """
+    head = log.read_head()
+    if head is None:
+        return START
+    offset = head.position.offset
+    for line in lines_before(log.log_file, offset):
+        seq, part, parts = place_of(line + b"\n")
+        # Only the last line of a batch has a chain value.
+        if part and part == parts and seq <= head.position.seq - count:
+            chain = line[-CHAIN_CHARS - len(LINE_END) :][:CHAIN_CHARS].decode()
+            position = Position(seq, chain, offset)
+            # It may be in a sealed range.
+            with suppress(DamagedLedgerError):
+                deque(log.read(position), 0)
+                return position
+            return START
+        offset -= len(line) + 1
+    return START
+
+
+def find_tail(log: SharedLog, count: int) -> SharedLog:
+    """Return a shared history from where its last events begin, so many of them, in the order in which they happened.
+
+    Each log has its times in order, so what is before its part happened before the first event of that part. A machine
+    that was away published older events late, and then longer parts are read.
+    """
+    size = max(count, _TAIL_EVENTS)
+    while True:
+        starts = [find_start(part, size) for part in (log.own, log.copy.log)]
+        if START in starts[1:]:
+            return log
+        tail = log.read_tail(*starts)
+        begins = [next(part.read(start), None) for part, start in zip((log.own, log.copy.log), starts, strict=True)]
+        parts = zip(begins, starts, strict=True)
+        bound = max((batch.position.at for batch, start in parts if batch is not None and start != START), default="")
+        times = sorted(record.when or record.at for batch in decode(tail.read()) for record in batch.records)
+        if len(times) >= count and times[-count] > bound:
+            return tail
+        size *= _TAIL_GROWTH
 
 
 def bytes_of_kind(kind: str) -> bytes:
@@ -71,13 +132,15 @@ class Undone:
         return values if by is None else values | {"undone_by": by.seq}
 
 
-def find_undone_events(log: Log) -> Undone:
-    """Return what the undos of a ledger undid, with the numbers of the events that these and redactions name.
+def find_undone_events(log: Log, after: Position = START) -> Undone:
+    """Return what the undos after a position undid, with the numbers of the events that these and redactions name.
 
     Without an undo or a redaction nothing is decoded.
     """
     needles = [bytes_of_kind(KIND_OF[EventsVoided]), bytes_of_kind(KIND_OF[EventRedacted])]
-    batches = list(decode(search(log, needles)))
+    is_part = after != START and not has_book(log)
+    later = (batch for batch in log.read(after) if any(needle in batch.data for needle in needles))
+    batches = list(decode(later if is_part else search(log, needles)))
     undos = [undo for batch in batches for undo in undos_in(batch)]
     ids = {id_ for undo in undos if isinstance(undo.event, EventsVoided) for id_ in undo.event.ids}
     ids |= {event.id for batch in batches for event in batch.events if isinstance(event, EventRedacted)}
@@ -90,8 +153,8 @@ def find_undone_events(log: Log) -> Undone:
 # The events
 
 
-def events(log: Log, event_filter: EventFilter) -> Iterator[EventRecord]:
-    """Yield the wanted events of a log.
+def events(log: Log, event_filter: EventFilter, start: Position = START) -> Iterator[EventRecord]:
+    """Yield the wanted events of a log after a position, up to its end.
 
     Raises:
         UnknownEntryError: No event of the whole log is about the wanted entry.
@@ -99,8 +162,8 @@ def events(log: Log, event_filter: EventFilter) -> Iterator[EventRecord]:
     name, has_matched = event_filter.name, False
     # Of a long ledger little is about an entry, or of a session; what is frequent is found faster by reading on.
     needle = _quote(name or event_filter.session or "")
-    is_rare = (name or event_filter.session) is not None
-    for record in _select(search(log, (needle,)) if is_rare else log.read(), event_filter):
+    is_rare = start == START and (name or event_filter.session) is not None
+    for record in _select(search(log, (needle,)) if is_rare else log.read(start), event_filter):
         has_matched = True
         yield record
     if (

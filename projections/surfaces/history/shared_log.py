@@ -309,6 +309,7 @@ class SharedLog(JsonlLog):
         """Take the ledger's folder; nothing is opened yet."""
         super().__init__(folder, *(() if now is None else (now,)))
         self.until = until
+        self._starts = START, START
 
     def _forget(self) -> None:
         """Forget what was read, because the own ledger has grown."""
@@ -353,7 +354,7 @@ class SharedLog(JsonlLog):
         """
         if after != START:
             raise ValueError("a shared history is read from its beginning")
-        yield from self._join(super().read(), self.read_book())
+        yield from self._join(super().read(self._starts[0]), self.read_book())
 
     def read_batches(self, places: Mapping[int, int]) -> Iterator[RawBatch]:
         """Yield batches by their places, last event number → offset in their log, and all pending ones.
@@ -441,15 +442,22 @@ class SharedLog(JsonlLog):
         Raises:
             MissingLinesError: Lines up to the frontier are missing, damaged, or of another history.
         """
-        frontier, last, chain = self.history.frontier, 0, ""
+        frontier, start = self.history.frontier, self._starts[1]
+        last, chain = start.seq, start.chain
         try:
-            for batch in self.copy.read(frontier.seq if until is None else until):
+            for batch in self.copy.read(frontier.seq if until is None else until, start):
                 yield batch
                 last, chain = batch.last, batch.chain
         except DamagedLedgerError as error:
             raise self._make_missing_error(error) from error
         if until is None and frontier.seq and (last, chain) != (frontier.seq, frontier.chain):
             raise self._make_missing_error()
+
+    def read_tail(self, own: Position, book: Position) -> SharedLog:
+        """Return the present history without what is before positions of the own ledger and of the book."""
+        log = SharedLog(self.ledger_folder, self.now)
+        log._starts = own, book
+        return log
 
     def _make_missing_error(self, damage: DamagedLedgerError | None = None) -> MissingLinesError:
         """Return the error that says which lines are not here, and how to get them."""
