@@ -194,8 +194,8 @@ def plain(value: Any) -> Any:
 
 def comparable(state: State) -> list[Any]:
     """Return the document of a state, wherever in a file it was read."""
-    # Links are places of batches in a file.
-    left_out = {*attrs.fields_dict(State), "stamp", "adoption", "last_redaction", "links"}
+    # Links and places say where batches are in a file.
+    left_out = {*attrs.fields_dict(State), "stamp", "adoption", "last_redaction", "links", "places"}
     values = [(name, getattr(state, name)) for name in attrs.fields_dict(type(state)) if name not in left_out]
     return [[name, _comparable_value(value)] for name, value in values]
 
