@@ -355,7 +355,7 @@ def _stories_part(film: Film, read: Callable[[], Iterable[Batch]], choices: Choi
     names, counts = list(film.names), Counter(film.entries)
     last_changed = [entry for entry in dict.fromkeys(reversed(film.entries)) if entry][:MAX_STORIES]
     rows = accumulate(counts[entry] for entry in last_changed)
-    latest = [names[entry - 1] for entry, told in zip(last_changed, rows, strict=True) if told <= MAX_ROWS]
+    latest = [names[entry - 1] for entry, row in zip(last_changed, rows, strict=True) if row <= MAX_ROWS]
     state = fold_history(entries_view(latest), read, film.last)
     stories = [_tell(film, name, state, choices) for name in latest]
     return {"stories": stories, "omitted": len(names) - len(stories)}
