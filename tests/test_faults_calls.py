@@ -20,7 +20,6 @@ from faults.scenes import (
     CHANGING,
     PRIVATE,
     REDACTING,
-    ROOT,
     SCENES,
     SHORT,
     TOLD,
@@ -31,7 +30,7 @@ from faults.scenes import (
     three_entries,
     why_not,
 )
-from helpers.commands import CommandResult
+from helpers.commands import CommandResult, start_together
 from helpers.events import HUMAN, list_events
 from helpers.sweep import slice_of
 from tallybook.ledger.errors import EXIT_NOT_WRITTEN
@@ -287,24 +286,8 @@ def test_a_redacted_text_does_not_return(tmp_path: Path) -> None:
     project = three_entries(tmp_path)
     secrets = [f"{TOLD} number {number} of them" for number in range(ROUNDS)]
     commands.record(project, {"new_key_points": [*secrets, *("x" * 9_000 + str(n) for n in range(20))]}, HUMAN)
-    workers = [
-        subprocess.Popen(
-            [sys.executable, "-B", "-c", WRITER, str(project.root), f"w{worker}", str(ROUNDS)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-        )
-        for worker in range(WRITERS)
-    ]
-    for worker in workers:
-        assert worker.stdout is not None
-        assert "ready\n" == worker.stdout.readline()
-    for worker in workers:
-        assert worker.stdin is not None
-        worker.stdin.write("go\n")
-        worker.stdin.flush()
+    script = [sys.executable, "-B", "-c", WRITER, str(project.root)]
+    workers = start_together([[*script, f"w{worker}", str(ROUNDS)] for worker in range(WRITERS)])
     for secret in secrets:
         attempt(project, secret)
     ended = [(worker.communicate()[1], worker.returncode) for worker in workers]

@@ -224,10 +224,10 @@ def test_a_log_is_written_as_it_was(sealed: Project, tmp_path: Path) -> None:
 def test_batches_are_found_in_any_order(sealed: Project, tmp_path: Path) -> None:
     """A batch that comes before the one that it follows waits for it; the sealed bytes stay where they were."""
     first, *rest = lines_of(sealed)
-    one, two = rest[:2], rest[2:4]
-    histories = read(tmp_path / "log", *two, *one, first)
+    second, third = rest[:2], rest[2:4]
+    histories = read(tmp_path / "log", *third, *second, first)
     assert [5] == [histories.links[chain].batch.last for chain in histories.find_ends()]
-    assert b"".join([first, *one, *two]) == write_log(histories, histories.find_ends()[0])
+    assert b"".join([first, *second, *third]) == write_log(histories, histories.find_ends()[0])
 
 
 def test_long_batches_of_both_sides_of_a_merge_are_found(sealed: Project, tmp_path: Path) -> None:

@@ -255,20 +255,20 @@ C_PARTS = ("_json", "_sha2", "_sha256")
 class ValuePair(NamedTuple):
     """A pair of values."""
 
-    one: int
-    two: str = "b"
+    number: int
+    text: str = "b"
 
     @property
     def both(self) -> str:
         """Return both values as a text."""
-        return f"{self.one}{self.two}"
+        return f"{self.number}{self.text}"
 
 
 class Twin(typing.NamedTuple):
     """The same pair, by typing."""
 
-    one: int
-    two: str = "b"
+    number: int
+    text: str = "b"
 
 
 @pytest.fixture
@@ -287,11 +287,11 @@ def without(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def test_a_named_tuple_equals_that_of_typing() -> None:
     """Fields, defaults, order, methods, module, text and pickles are those of ``typing.NamedTuple``."""
     assert (Twin._fields, Twin._field_defaults) == (ValuePair._fields, ValuePair._field_defaults)
-    assert (1, "b", "1b", (1, "x")) == (*ValuePair(1), ValuePair(1).both, ValuePair(1)._replace(two="x"))
+    assert (1, "b", "1b", (1, "x")) == (*ValuePair(1), ValuePair(1).both, ValuePair(1)._replace(text="x"))
     assert repr(Twin(1, "x")).replace("Twin", "ValuePair") == repr(ValuePair(1, "x"))
     assert ValuePair(1) == pickle.loads(pickle.dumps(ValuePair(1)))  # noqa: S301 - made in this line
     assert (__name__, True) == (ValuePair.__module__, (ValuePair.__doc__ or "").startswith("A pair of values"))
-    with pytest.raises(TypeError, match="one"):
+    with pytest.raises(TypeError, match="number"):
         ValuePair()  # type: ignore[call-arg]
 
 

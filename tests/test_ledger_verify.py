@@ -87,9 +87,9 @@ def test_a_repeated_id_is_damage(ledger: Callable[..., JsonlLog]) -> None:
 @pytest.mark.parametrize("digests", [("", ""), ("1" * 32, "1" * 32), ("1" * 32, "2" * 32), ("", "2" * 32)])
 def test_a_repeated_key_is_damage(ledger: Callable[..., JsonlLog], digests: tuple[str, str]) -> None:
     """A key is in a log once, whatever was delivered under it; its repetition is named."""
-    one = frame([RATED], stamp(LAST, key=join_key("once", digests[0])))
-    two = frame([RATED], stamp(one.position, key=join_key("once", digests[1])))
-    (problem,) = verify(ledger(append_to_log(one, two))).problems
+    delivery = frame([RATED], stamp(LAST, key=join_key("once", digests[0])))
+    again = frame([RATED], stamp(delivery.position, key=join_key("once", digests[1])))
+    (problem,) = verify(ledger(append_to_log(delivery, again))).problems
     assert Problem("events.jsonl: seq 6", "repeats the key once", 6) == problem
 
 

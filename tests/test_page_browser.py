@@ -406,12 +406,12 @@ def test_everything_that_takes_the_focus_has_a_name(tab: Tab, view: str) -> None
 
 
 REACHABLE: Final = """() => [...document.querySelectorAll("a, button, input, select, [tabindex]")]
-  .filter((one) => one.tabIndex >= 0 && !one.disabled && one.checkVisibility()).length"""
+  .filter((element) => element.tabIndex >= 0 && !element.disabled && element.checkVisibility()).length"""
 VISIT: Final = """() => {
-  const { activeElement: one } = document, style = getComputedStyle(one);
-  const again = one.dataset.visited !== undefined;
-  one.dataset.visited = "";
-  return [one === document.body, again, style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2];
+  const { activeElement: element } = document, style = getComputedStyle(element);
+  const again = element.dataset.visited !== undefined;
+  element.dataset.visited = "";
+  return [element === document.body, again, style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2];
 }"""
 
 

@@ -99,9 +99,11 @@ def test_a_slash_command_says_the_same_in_every_form() -> None:
 
 def test_the_skill_is_one_text() -> None:
     """Plugin and extension have the same skill, named after its folder."""
-    one, other = ((folder / "skills" / "tallybook" / "SKILL.md").read_bytes() for folder in (PLUGIN, EXTENSION))
-    assert one == other
-    assert one.startswith(b"---\nname: tallybook\ndescription: ")
+    of_plugin, of_extension = (
+        (folder / "skills" / "tallybook" / "SKILL.md").read_bytes() for folder in (PLUGIN, EXTENSION)
+    )
+    assert of_plugin == of_extension
+    assert of_plugin.startswith(b"---\nname: tallybook\ndescription: ")
 
 
 def test_hooks_call_every_event_that_tallybook_handles() -> None:

@@ -79,9 +79,9 @@ def test_a_component_by_its_formula(component: str, values: dict[str, float], ex
 @pytest.mark.parametrize("component", LINEAR)
 def test_the_six_others_weigh_their_three_measures_equally(component: str) -> None:
     """(60 + 70 + 81) / 3 = 70.33, and with a pair of counts for one of them (60 + 70 + 75) / 3 = 68.33."""
-    one, two, three = LINEAR[component]
-    assert 70 == value_of(component, **{one: 60, two: 70, three: 81})
-    assert 68 == value_of(component, **{one: 60, two: 70, f"{three}_count": 3, f"{three}_total": 4})
+    first, second, third = LINEAR[component]
+    assert 70 == value_of(component, **{first: 60, second: 70, third: 81})
+    assert 68 == value_of(component, **{first: 60, second: 70, f"{third}_count": 3, f"{third}_total": 4})
 
 
 @pytest.mark.parametrize(
@@ -624,11 +624,11 @@ def histories(draw: st.DrawFn, score_id: str) -> ScoreHistory:
     st.none() | st.integers(0, 100),
 )
 def test_a_further_condition_never_opens_a_gate(
-    one: ScoreHistory, other: ScoreHistory, name: str | None, minimum: int | None, drop: int | None
+    history: ScoreHistory, other: ScoreHistory, name: str | None, minimum: int | None, drop: int | None
 ) -> None:
     """A gate is open exactly if no reason closes it, and a closed one stays closed under any further condition."""
-    plain = gate([one, other], CONFIG_GATES, GateQuery(name))
-    query = gate([one, other], CONFIG_GATES, GateQuery(name, minimum, drop))
+    plain = gate([history, other], CONFIG_GATES, GateQuery(name))
+    query = gate([history, other], CONFIG_GATES, GateQuery(name, minimum, drop))
     assert query.open == (not any(reason.closes for reason in query.reasons))
     assert plain.open or not query.open
     assert set(plain.reasons) <= set(query.reasons)

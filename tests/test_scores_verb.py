@@ -135,10 +135,10 @@ def test_a_day_is_stored_as_the_document_has_it() -> None:
 
 
 @given(st.text(max_size=150), st.text(max_size=150))
-def test_no_two_ids_have_one_file(one: str, other: str) -> None:
+def test_no_two_ids_have_one_file(id_: str, other: str) -> None:
     """Ids have different files where case is ignored too; and every name is valid, of at most 255 bytes."""
-    names = [score_files.file_name(id_) for id_ in (one, other, one.upper(), other.casefold())]
-    assert len({one, other, one.upper(), other.casefold()}) == len({name.casefold() for name in names})
+    names = [score_files.file_name(each) for each in (id_, other, id_.upper(), other.casefold())]
+    assert len({id_, other, id_.upper(), other.casefold()}) == len({name.casefold() for name in names})
     assert [] == [name for name in names if not re.fullmatch(r"[a-z0-9_~-][a-z0-9._~-]{0,120}", name)]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import shutil
 from typing import Any
 
+import msgspec
 import pytest
 
 from helpers.hook_calls import call, read_context
@@ -289,7 +290,7 @@ def lose_lines(pending: Team, how: str = "missing") -> None:
 def tool(pending: Team, called: str, **given: str) -> Any:
     """Return what a tool of anna's MCP server answers."""
     ledger = Ledger(Project(pending.root("anna")), Author("agent", "s9"))
-    return TOOLS[called](**given).run(ledger)
+    return msgspec.convert(given, TOOLS[called]).run(ledger)
 
 
 @pytest.mark.parametrize("how", ["missing", "torn", "damaged"])

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from helpers.browser import play, read_page
@@ -441,4 +442,4 @@ def test_the_mcp_server_rates_and_adds_in_a_shared_project(pair: tuple[SharedMac
 def call_tools(machine: SharedMachine, *calls: tuple[str, dict[str, str]]) -> list[Any]:
     """Return what tools of a machine's MCP server answer."""
     ledger = Ledger(machine.project, Author("agent", "s9"))
-    return [TOOLS[name](**given).run(ledger) for name, given in calls]
+    return [msgspec.convert(given, TOOLS[name]).run(ledger) for name, given in calls]

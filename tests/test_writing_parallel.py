@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from helpers.commands import ROOT, replay_bytes
+from helpers.commands import replay_bytes, start_together
 from helpers.events import HUMAN, list_events
 from helpers.ledger_files import hold_ledger_lock
 from helpers.reference_model import book, point
@@ -60,23 +60,7 @@ def started(project: Path) -> Project:
 def run_together(project: Project, ratings_each: int) -> list[tuple[int, list[str]]]:
     """Run workers, all started at the same moment; return for each its exit code and the sessions it acknowledged."""
     script = [sys.executable, "-c", WORKER, str(project.root)]
-    workers = [
-        subprocess.Popen(
-            [*script, str(number), str(ratings_each)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-        )
-        for number in range(PROCESSES)
-    ]
-    for worker in workers:
-        assert worker.stdout is not None
-        assert "ready\n" == worker.stdout.readline()
-    for worker in workers:
-        assert worker.stdin is not None
-        worker.stdin.write("\n")
-        worker.stdin.flush()
+    workers = start_together([[*script, str(number), str(ratings_each)] for number in range(PROCESSES)])
     answers = [worker.communicate()[0] for worker in workers]
     return [(worker.returncode, answer.split()) for worker, answer in zip(workers, answers, strict=True)]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 import ctypes
 from functools import cache
 import json
@@ -35,6 +35,22 @@ def run(project: Project, *arguments: str, before: Callable[[], None] | None = N
     command = [sys.executable, "-c", MAIN, "--project", str(project.root), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, preexec_fn=before)
     return CommandResult(done.returncode, done.stdout, done.stderr)
+
+
+def start_together(commands: Iterable[Sequence[str]]) -> list[subprocess.Popen[str]]:
+    """Start processes that say "ready" and wait for a line; let all go once each is ready."""
+    pipe = subprocess.PIPE
+    workers = [
+        subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=ROOT) for command in commands
+    ]
+    for worker in workers:
+        assert worker.stdout is not None
+        assert "ready\n" == worker.stdout.readline()
+    for worker in workers:
+        assert worker.stdin is not None
+        worker.stdin.write("go\n")
+        worker.stdin.flush()
+    return workers
 
 
 def replay_bytes(project: Project) -> bytes:

@@ -326,10 +326,6 @@ class Tool(msgspec.Struct, forbid_unknown_fields=True):
         description = " ".join(schema.pop("description", "").split())
         return {"name": name, "description": description, "inputSchema": schema, "annotations": cls.hints}
 
-    def run(self, ledger: Ledger) -> Any:
-        """Return the answer, ready for JSON."""
-        raise NotImplementedError
-
 
 _WHEN: Final = "Event number, date, age (2d) or session:ID"
 
@@ -458,7 +454,7 @@ class AddTool(Tool):
 
 
 # Five, and none that deletes: the 21 tools of another server took 13,500 tokens.
-TOOLS: Final[Mapping[str, type[Tool]]] = {
+TOOLS: Final[Mapping[str, type[PlaybookTool | WhyTool | HistoryTool | RateTool | AddTool]]] = {
     "playbook": PlaybookTool,
     "why": WhyTool,
     "history": HistoryTool,
