@@ -9,21 +9,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger.events import Entry
+from tallybook.ledger.events import Entry, EventsVoided
 from tallybook.projections.history.entry_history import EntryStatuses, name_event
 from tallybook.projections.playbook.fold import UNDOABLE, View, fold_history, history
 from tallybook.projections.playbook.render import entry_json, playbook_dict
-from tallybook.projections.playbook.view import PLAYBOOK, Playbook
+from tallybook.projections.playbook.view import CHANGES, PLAYBOOK, Playbook
 
 if TYPE_CHECKING:
     from tallybook.ledger.records import Batch
+
+
+_LEFT_OUT: Final = UNDOABLE & {*CHANGES, EventsVoided}
 
 
 @attrs.frozen
 class Exclusion:
     """The events to leave out, as if they had never been recorded; what depends on one of them has no effect.
 
-    Only kinds that can be undone are left out, undos included: the events of such an undo count again.
+    Only kinds that can be undone and change the playbook are left out, undos included: the events of such an undo count
+    again.
 
     Attributes:
         names: Every event of these sessions, raters and machines of a shared book: ``session:ID``, ``rater:NAME``,
@@ -44,7 +48,7 @@ class Exclusion:
         for record in batch.records:
             authors = (f"session:{record.by.session}", f"rater:{record.by.rater}", f"writer:{record.by.writer}")
             reasons = [*whole, *(author for author in authors if author in self.names)]
-            if reasons and type(record.event) in UNDOABLE:
+            if reasons and type(record.event) in _LEFT_OUT:
                 found[record.id] = reasons
         return found
 
