@@ -177,7 +177,13 @@ class Site:
         for record in records:
             if isinstance(record.event, events.EventsVoided) and record.event.session is not None:
                 voided += self.ids_of_session(record.event.session)
-        return Intent(translated, batch.records[0].key, dict(self.seen), tuple(voided))
+        return Intent(
+            records=translated,
+            key=batch.records[0].key,
+            was=dict(self.seen),
+            voided=tuple(voided),
+            copies=self.model.find_copies(translated, self.seen.values()),
+        )
 
     def ids_of_session(self, session: str) -> list[str]:
         """Return the ids of what a session did that can be undone, as far as this machine shows it."""
@@ -268,7 +274,8 @@ class Site:
                 assert name == self.book_names[entry], f"{self.label}: another name in the book"
         # Where the book has had a name, it means no own entry any more, even if that one was undone.
         former = self.meaning | {name: entry for entry, name in self.book_names.items()}
-        self.meaning = {name: entry for name, entry in former.items() if name not in actual.entries}
+        # Another history of the book can lack an entry; its name means nothing then.
+        self.meaning = {name: entry for name, entry in former.items() if name in actual.used - actual.entries.keys()}
         self.meaning |= {name: entry for entry, name in names.items()}
         self._learn_former(expected, actual)
         self.seen = dict(expected.entries)

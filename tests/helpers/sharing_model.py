@@ -66,12 +66,14 @@ class Intent:
         key: Its idempotency key.
         was: The entries as the machine showed them before it.
         voided: The ids that its undo of a session names.
+        copies: Entries that a person added by hand although another one had the text.
     """
 
     records: tuple[EventRecord, ...]
     key: str | None
     was: Mapping[str, Entry]
     voided: tuple[str, ...] = ()
+    copies: frozenset[str] = frozenset()
 
     @property
     def id(self) -> str:
@@ -163,6 +165,23 @@ class BookModel:
     def find(self, id_: str, writer: str) -> Intent | None:
         """Return the batch that an event belongs to, as a machine has it that published it; None for no such event."""
         return self._forms.get((writer, id_)) or self._first.get(id_)
+
+    def find_copies(self, records: Iterable[EventRecord], seen: Iterable[Entry]) -> frozenset[str]:
+        """Return the entries that a person added by hand although the machine where he did it showed their text.
+
+        Args:
+            records: Events that a machine recorded or imported.
+            seen: The entries that it showed before them.
+        """
+        copies: set[str] = set()
+        texts = {entry.text for entry in seen}
+        for record in records:
+            first = self._first.get(record.id)
+            event: Any = record.event
+            is_new = isinstance(event, events.PointEdited) and event.name == record.id
+            if (is_new and event.text in texts) if first is None else record.id in first.copies:
+                copies.add(record.id)
+        return frozenset(copies)
 
     def text(self, id_: str) -> str | None:
         """Return the text of an event as the machine recorded it that made it; None for no such event or text."""
@@ -309,10 +328,7 @@ class _Step:
         """Return an entry that is new for its machine: joined to the one that has its text, or added."""
         counts = (0, 0) if isinstance(event, events.PointAdded) or self.repeated else (event.helpful, event.harmful)
         to = next((name for name, entry in self.state.entries.items() if entry.text == event.text), None)
-        if isinstance(event, events.PointEdited) and any(
-            entry.text == event.text for entry in self.intent.was.values()
-        ):
-            # A person saw the other entry and added the text all the same.
+        if event.name in self.intent.copies:
             to = None
         if event.name in self.followed:
             return self._follow(event, self.followed[event.name])
