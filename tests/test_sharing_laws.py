@@ -10,12 +10,13 @@ from helpers.engines import ENGINES
 from helpers.memory_store import MemoryStore
 from helpers.shared_machines import make_part
 from helpers.sharing_histories import memory_folder, run_history
+from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.log import JsonlLog, Transaction
 from tallybook.ledger.sharing.engine import Engine
 from tallybook.projections.surfaces.sharing.ledger_copies import import_ledger
 from tallybook.projections.surfaces.sharing.syncing import SyncResult, sync
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import commands
+from tallybook.projections.surfaces.writing import commands, curation, redact
 from tallybook.projections.surfaces.writing import record as recording
 from tallybook.projections.surfaces.writing.requests import Request, Update
 
@@ -77,6 +78,20 @@ def test_an_imported_delivery_counts_once_while_it_is_pending(tmp_path: Path) ->
         _sync(anna, engine)
     _sync(ben, engine)
     assert commands.show(anna) == commands.show(ben)
+
+
+def test_a_redacted_text_joins_no_entry_that_had_it_only_until_an_undo(tmp_path: Path) -> None:
+    """Equal texts are linked before they are redacted, but an entry whose last text was undone has another one."""
+    anna, ben, engine = _project(tmp_path, "anna"), _project(tmp_path, "ben"), Engine(MemoryStore())
+    commands.add(anna, "Use git", BY)
+    curation.curate(anna, Curation("reword", "kpt_001", text="Be kind"), BY)
+    curation.undo(anna, None, None, "", BY)
+    _sync(anna, engine)
+    commands.add(ben, "Be kind", BY)
+    redact.redact(ben, redact.RedactionTarget(text="Be kind"), "a name", BY)
+    _sync(ben, engine)
+    _sync(anna, engine)
+    assert [("Use git", 0, 0), ("[redacted]", 0, 0)] == _show(ben) == _show(anna)
 
 
 def test_what_a_process_appends_that_began_before_the_first_sync_means_own_entries(

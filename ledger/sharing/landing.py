@@ -197,8 +197,12 @@ class Ground:
             (record.id, record.event) for record in records if isinstance(record.event, events.TEXT_GIVERS)
         ]
         # An edit that left the text of its entry may have had another one of its own.
-        texts = {event.name: event_id for event_id, event in found if getattr(event, "change", "") != "kept"}
-        return frozenset(name for name, event_id in texts.items() if event_id in equal)
+        givers = {
+            event.name: (id_, text_of(event.text)) for id_, event in found if getattr(event, "change", "") != "kept"
+        }
+        # An entry whose last text was undone has another one.
+        texts = {name: entry.text for name, entry in self.state.entries.items()}
+        return frozenset(name for name, (id_, text) in givers.items() if id_ in equal and texts.get(name) == text)
 
 
 def redaction_links(batches: Iterable[RawBatch]) -> list[frozenset[str]]:
