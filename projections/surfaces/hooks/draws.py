@@ -8,6 +8,7 @@ nothing here.
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import chain
 import os
 
 from tallybook.ledger.errors import TallybookError
@@ -161,21 +162,25 @@ def read_question(project: AnyProject) -> OpenQuestion | None:
 def save_question(project: AnyProject) -> OpenQuestion | None:
     """Write the marker of the open question, or that none is open, from the ledger; return the question."""
     ledger_access.load_packages()
-    from tallybook.projections.playbook.fold import fold_history
-    from tallybook.projections.scores.lift import lift_view
+    from tallybook.ledger.events import LiftAsked, LiftStopped
+    from tallybook.projections.playbook.fold import history
     from tallybook.projections.surfaces.history import reading
-    from tallybook.projections.surfaces.scores import configuration
     from tallybook.projections.surfaces.workspace import personal
 
-    question = None
+    asked, question = None, None
     with suppress(*_FAULTS):
         whole = personal.as_project(project) if isinstance(project, ProjectPaths) else project
         # The head comes first: what is appended meanwhile is looked at by the next reader.
         head = JsonlLog(project.ledger).read_head()
-        state = fold_history(lift_view(configuration.load(whole)), lambda: reading.batches(whole))
-        if state.open:
-            event, book = state.questions[state.open].event, reading.current(reading.open_log(whole))
-            question = OpenQuestion(state.open, event.question, event.names, tuple(sorted(book.pinned)))
+        for record in chain.from_iterable(batch.records for batch in history(lambda: reading.batches(whole))):
+            if isinstance(record.event, LiftAsked):
+                asked = record.id, record.event
+            elif isinstance(record.event, LiftStopped) and asked and record.event.id == asked[0]:
+                asked = None
+        if asked:
+            id_, event = asked
+            pinned = reading.current(reading.open_log(whole)).pinned
+            question = OpenQuestion(id_, event.question, event.names, tuple(sorted(pinned)))
         content = dumps({"question": question, "as_of": head and [head.position.seq, head.position.chain]})
         ledger_access.write_marker(ledger_access.marker_file(project, QUESTION), content)
     return question
