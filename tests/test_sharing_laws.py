@@ -94,6 +94,23 @@ def test_a_redacted_text_joins_no_entry_that_had_it_only_until_an_undo(tmp_path:
     assert [("Use git", 0, 0), ("[redacted]", 0, 0)] == _show(ben) == _show(anna)
 
 
+def test_a_redacted_text_of_an_edit_stays_away_through_every_ledger_that_it_passes(tmp_path: Path) -> None:
+    """Only the counts of such an edit are left, so where the entry itself is undone every machine shows no text."""
+    anna, ben, cleo = (_project(tmp_path, name) for name in ("anna", "ben", "cleo"))
+    engine = Engine(MemoryStore())
+    commands.add(ben, "Use git", BY)
+    _sync(anna, engine)
+    import_ledger(anna, str(ben.root), dry_run=False, accept_loss=False)
+    anna.playbook.write_text(anna.playbook.read_text().replace("Use git", "Be kind"))
+    redact.redact(anna, redact.RedactionTarget(text="Be kind"), "a name", BY)
+    import_ledger(cleo, str(anna.root), dry_run=False, accept_loss=False)
+    curation.undo(ben, None, None, "", BY)
+    for project in (cleo, ben, anna, cleo):
+        _sync(project, engine)
+    for project in (anna, ben, cleo):
+        assert [("[redacted]", 0, 0)] == _show(project)
+
+
 def test_what_a_process_appends_that_began_before_the_first_sync_means_own_entries(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

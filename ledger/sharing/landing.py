@@ -428,7 +428,7 @@ def _edit(step: BatchLanding, event: Any) -> _Events:
             helpful_before=now.helpful,
             harmful_before=now.harmful,
             # Its own text is erased wherever this event comes to, so that must not be the text of the entry.
-            text=REDACTED if event.text is None else now.text if is_kept else event.text,
+            text=REDACTED if text_of(event.text) == REDACTED else now.text if is_kept else event.text,
         ),
     )
 

@@ -211,7 +211,7 @@ class Site:
             is_edit = isinstance(event, events.PointEdited) and changes["name"] in self.seen
             if is_edit and (there is None or event.change == "kept"):
                 # An edit of the counts of a redacted entry leaves the text, and so does one that lost its own.
-                changes["text"] = self.seen[changes["name"]].text
+                changes["change"] = "kept"
             elif there is not None:
                 # Another machine recorded it, before this one redacted the text.
                 changes["text"] = there

@@ -159,7 +159,7 @@ class BookModel:
             # An edit that leaves the text has none of its own.
             if text and getattr(record.event, "change", "") != "kept":
                 self.texts.setdefault(record.id, set()).add(text)
-            if text:
+            if text and text != REDACTED:
                 self.entry_texts.setdefault(getattr(record.event, "name", ""), set()).add(text)
 
     def find(self, id_: str, writer: str) -> Intent | None:
@@ -381,13 +381,11 @@ class _Step:
             return events.PointEdited(name, seen.helpful, seen.harmful, text)
         if now is None or was is None:
             return event.evolve(name=name)
-        text = now.text if event.text == was.text else event.text
-        return events.PointEdited(
-            name,
-            max(now.helpful + event.helpful - was.helpful, 0),
-            max(now.harmful + event.harmful - was.harmful, 0),
-            text,
-        )
+        helpful = max(now.helpful + event.helpful - was.helpful, 0)
+        harmful = max(now.harmful + event.harmful - was.harmful, 0)
+        if event.text == REDACTED:
+            return events.PointEdited(name, helpful, harmful, REDACTED, change="kept")
+        return events.PointEdited(name, helpful, harmful, now.text if event.text == was.text else event.text)
 
 
 def look(records: Sequence[EventRecord], entries: dict[str, str], landed: dict[str, Seen]) -> None:
