@@ -252,8 +252,9 @@ def _failure(done: subprocess.CompletedProcess[bytes], reply: Reply) -> RaterErr
 # Claude Code
 
 _CLAUDE_SWITCHES: Final = {
-    # By itself the client thinks, with a budget of 31,999 tokens.
+    # By itself the client thinks, with a budget of 31,999 tokens; newer models have no budget but an effort.
     "MAX_THINKING_TOKENS": "0",
+    "CLAUDE_CODE_EFFORT_LEVEL": "low",
     "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",
     # The memory is half of the prompt, and leaves a folder of its own in the user's.
     "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
@@ -275,7 +276,7 @@ def _ask_claude(call: _Call, prompt: str) -> Reply:
         "--no-session-persistence",
         # The variables of the user's settings go over those of the environment, and these over both.
         *("--settings", json.dumps({"disableAllHooks": True, "env": _CLAUDE_SWITCHES})),
-        # Its own system prompt has 25.7 kB.
+        # Its own system prompt has 9.6 kB.
         *("--system-prompt", SYSTEM),
     )
     return call.ask(words, prompt, _read_claude)
