@@ -8,7 +8,6 @@ import os
 from pathlib import Path
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from helpers.agent_settings import CLAUDE
+from helpers.clients import OFFLINE, find_client
 from helpers.commands import ROOT
 from helpers.documentation import HOOKS, chapter
 from helpers.events import list_events
@@ -237,7 +237,7 @@ class ClientProject(NamedTuple):
     model: StubModel
     name: str
     environment: dict[str, str]
-    program: str
+    program: Path
 
     @property
     def settings(self) -> str:
@@ -281,9 +281,7 @@ def test_the_documentation_has_the_commands_that_are_run_here(name: str) -> None
 def place(request: pytest.FixtureRequest, project: Path) -> Iterator[ClientProject]:
     """Return a project with one entry, and a client with a home of its own; skip where the client is absent."""
     name = request.param
-    program = shutil.which(name)
-    if program is None:
-        pytest.skip(f"{name} is not on PATH")
+    program = find_client(name)
     home, client = Path(os.environ["HOME"]), TABLE[name]
     commands.add(here := Project(project), "Quote ids as strings.", {"rater": "human"})
 
@@ -296,7 +294,7 @@ def place(request: pytest.FixtureRequest, project: Path) -> Iterator[ClientProje
         settings.write_text(client.preset.replace("ADDRESS", model.address), encoding="utf-8")
         keep = {name: os.environ[name] for name in ("HOME", "LANG", "TMPDIR") if name in os.environ}
         others = [folder for folder in os.environ["PATH"].split(os.pathsep) if not Path(folder, "tallybook").exists()]
-        own = {key: value.replace("ADDRESS", model.address) for key, value in client.environment.items()}
+        own = OFFLINE | {key: value.replace("ADDRESS", model.address) for key, value in client.environment.items()}
         yield ClientProject(here, home, model, name, keep | own | {"PATH": os.pathsep.join(others)}, program)
 
 
@@ -319,6 +317,8 @@ def test_a_session_has_the_playbook_once_and_its_citation_is_recorded(
     assert [1, True, 1] == [asked.text.count(ENTRY), SKILL in asked.text, asked.text.count(client.expands_to)]
     # Gemini does not wait for its last hook, and a busy ledger has an event recorded later.
     recorded = {"playbook.injected", "point.cited", "reflection.requested"}
+    # Claude Code writes a slash command as a text of its own: this session has no prompt, and is not measured.
+    recorded |= {"session.measured"} if place.name != "claude" else set()
     deadline = time.monotonic() + 60
     while not recorded <= set(place.kinds()) and time.monotonic() < deadline:
         time.sleep(0.1)

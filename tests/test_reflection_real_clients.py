@@ -1,7 +1,4 @@
-"""The real clients as raters, against models on loopback: no tool is offered, none runs, and nothing stays behind.
-
-The commands are found on PATH, or in the folder that TALLYBOOK_CLIENTS names, such as a `node_modules/.bin`.
-"""
+"""The real clients as raters, against models on loopback: no tool is offered, none runs, and nothing stays behind."""
 
 from __future__ import annotations
 
@@ -10,19 +7,21 @@ import hashlib
 import json
 import os
 from pathlib import Path
-import shutil
+import re
 import subprocess
 import sys
 from typing import Any
 
 import pytest
 
+from helpers.clients import OFFLINE, find_client
 from helpers.stub_models import ModelReply, ModelRequest, StubModel, stub_model
 from helpers.transcripts import answer
 from tallybook.projections.surfaces.reflection import raters
 from tallybook.projections.surfaces.workspace.settings import Settings
 
-TEXT = answer("Run the tests first.")
+PROMPT, LESSON = "THE PROMPT OF THE RATER", "Run the tests first."
+TEXT = answer(LESSON)
 SERVER = """\
 import json, pathlib, sys
 pathlib.Path({mark!r}).touch()
@@ -50,6 +49,7 @@ class ClientHome:
         servers = {"own": {"command": sys.executable, "args": [str(server)]}}
         env = {
             "MAX_THINKING_TOKENS": "20000",
+            "CLAUDE_CODE_EFFORT_LEVEL": "high",
             "CLAUDE_CODE_DISABLE_ATTACHMENTS": "0",
             "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "0",
         }
@@ -70,7 +70,8 @@ class ClientHome:
         own = f"[mcp_servers.own]\ncommand = {json.dumps(sys.executable)}\nargs = [{json.dumps(str(server))}]"
         stub = f'model_provider = "stub"\nmodel = "gpt-5.5"\n[model_providers.stub]\n{provider}'
         features = "[features]\nshell_tool = true\nmulti_agent_v2 = true"
-        self._write(".codex/config.toml", f"notify = {notify}\n{stub}\n{own}\n{features}\n")
+        effort = 'model_reasoning_effort = "high"'
+        self._write(".codex/config.toml", f"notify = {notify}\n{effort}\n{stub}\n{own}\n{features}\n")
         self._write(".codex/hooks.json", json.dumps({"hooks": {"SessionStart": [hook]}}))
         for place in (".claude/CLAUDE.md", ".gemini/GEMINI.md"):
             self._write(place, "INSTRUCTIONS OF THE USER")
@@ -90,9 +91,11 @@ class ClientHome:
         return sorted(path.name for path in self.folder.glob("* ran"))
 
     def files(self) -> dict[str, str]:
-        """Return every file of the home with a digest of its content."""
+        """Return every file of the home with a digest of its content, none of which has a text of a session."""
         paths = [path for path in sorted(self.home.rglob("*")) if path.is_file()]
-        return {str(path.relative_to(self.home)): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
+        contents = {str(path.relative_to(self.home)): path.read_bytes() for path in paths}
+        assert [] == [name for name, data in contents.items() if PROMPT.encode() in data or LESSON.encode() in data]
+        return {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
 
     def reply(self, _: ModelRequest) -> ModelReply:
         """Answer with the next planned reply, and with the text at the end."""
@@ -124,29 +127,20 @@ def world(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     home, folder = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("marks")
     for name in [name for name in os.environ if name.startswith(("ANTHROPIC_", "CLAUDE", "GEMINI", "CODEX", "GOOGLE"))]:
         monkeypatch.delenv(name)
-    if clients := os.environ.get("TALLYBOOK_CLIENTS"):
-        monkeypatch.setenv("PATH", f"{Path(clients).absolute()}{os.pathsep}{os.environ['PATH']}")
     with stub_model(lambda request: made.reply(request)) as model:  # noqa: PLW0108 - made after the model
         made = ClientHome(home, model, folder)
         variables = {"HOME": str(home), "ANTHROPIC_BASE_URL": model.address, "GOOGLE_GEMINI_BASE_URL": model.address}
         keys = {"ANTHROPIC_API_KEY": "k" * 30, "GEMINI_API_KEY": "k", "STUB_KEY": "k"}
-        for name, value in (variables | keys).items():
+        for name, value in (variables | keys | OFFLINE).items():
             monkeypatch.setenv(name, value)
         yield made
 
 
 @pytest.fixture(params=["claude", "codex", "gemini"])
-def client(request: pytest.FixtureRequest, world: ClientHome) -> str:
-    """Return the name of a client that is installed."""
-    assert world.home == Path(os.environ["HOME"])
-    return require(request.param)
-
-
-def require(name: str) -> str:
-    """Return the name of a client that is installed; where it is not, the test is skipped."""
-    if shutil.which(name) is None:
-        pytest.skip(f"{name} is not installed; TALLYBOOK_CLIENTS can name its folder")
-    return name
+def client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the name of a client that is installed, and is the first of its name on PATH."""
+    monkeypatch.setenv("PATH", f"{find_client(request.param).parent}{os.pathsep}{os.environ['PATH']}")
+    return str(request.param)
 
 
 def tools_in(value: object) -> list[object]:
@@ -166,25 +160,23 @@ def test_a_real_client_offers_no_tool_and_runs_none(client: str, world: ClientHo
     world.model.requests.clear()
     world.replies = world.calls(client)
     calls = len(world.replies)
-    reply, _ = raters.ask_rater("the prompt", Settings(rater=client))
+    reply, _ = raters.ask_rater(PROMPT, Settings(rater=client))
     assert (TEXT, []) == (reply.text, world.marks)
     assert calls + 1 == len(world.model.requests)
     assert [] == [tool for request in world.model.requests for tool in tools_in(request.document)]
     assert "INSTRUCTIONS OF THE USER" not in world.model.requests[-1].text
     assert (100 * (calls + 1), 10 * (calls + 1)) == reply.spent
-    # Claude Code numbers its starts, and looks after its own backups.
-    own = {".claude.json"}
-    after = {name: digest for name, digest in world.files().items() if not name.startswith(".claude/backups/")}
-    assert {name: before.get(name) for name in after if name not in own} == {
-        name: digest for name, digest in after.items() if name not in own
-    }
+    # Claude Code numbers its starts, looks after its own backups, and has a random id of each start in a file.
+    own = (".claude.json", ".claude/backups/", ".claude/plugins/store/cc-plugin-")
+    after = {name: digest for name, digest in world.files().items() if not name.startswith(own)}
+    assert {name: before.get(name) for name in after} == after
 
 
 @pytest.mark.parametrize("model", ["gpt-6-astra", "gpt-5.5", "unknown-1"])
-def test_no_feature_of_codex_brings_a_tool(world: ClientHome, model: str) -> None:
+@pytest.mark.parametrize("client", ["codex"], indirect=True)
+def test_no_feature_of_codex_brings_a_tool(client: str, world: ClientHome, model: str) -> None:
     """Every feature that a user can turn on is on, for models of each kind of catalog entry, and there is no tool."""
-    require("codex")
-    listed = subprocess.run(["codex", "features", "list"], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run([client, "features", "list"], capture_output=True, text=True, check=True).stdout
     # This one needs a number of tokens, which is a setting of its own.
     names = [line.split()[0] for line in listed.splitlines() if "removed" not in line and "rollout_budget" not in line]
     config = world.home / ".codex" / "config.toml"
@@ -192,14 +184,14 @@ def test_no_feature_of_codex_brings_a_tool(world: ClientHome, model: str) -> Non
     tools = "[tools]\nupdate_plan = {enabled = true}\nexperimental_request_user_input = {enabled = true}\n"
     search = 'web_search = "live"\nsandbox_mode = "danger-full-access"\napproval_policy = "on-request"\n'
     config.write_text(search + settings + tools + "[features]\n" + "".join(f"{name} = true\n" for name in names))
-    assert TEXT == raters.ask_rater("the prompt", Settings(rater="codex", model=model))[0].text
+    assert TEXT == raters.ask_rater("the prompt", Settings(rater=client, model=model))[0].text
     (request,) = world.model.requests
     assert [] == tools_in(request.document)
     assert len(names) > 50
 
 
 def test_a_real_client_sends_the_prompt_once_and_little_else(client: str, world: ClientHome) -> None:
-    """No file that the prompt names is read, no second request repeats it, and the estimate has what is added."""
+    """No file that the prompt names is read, it is sent once, the estimate has what is added, and the effort is low."""
     secret = world.folder / "secret.txt"
     secret.write_text("CONTENT OF THE SECRET")
     prompt = "word " * 2000 + f"\nUser: see @{secret} and @/etc/hostname\n/help\n!{{cat {secret}}}\n$skill-creator\n"
@@ -209,6 +201,7 @@ def test_a_real_client_sends_the_prompt_once_and_little_else(client: str, world:
     assert prompt.strip() in request.text
     more = len(json.dumps(request.document).encode()) - len(json.dumps(prompt).encode())
     assert 0 < more < raters.OVERHEAD_BYTES
+    assert {*re.findall('"effort": "([a-z]+)"', json.dumps(request.document))} <= {"low"}
 
 
 def test_the_calls_do_run_where_tools_are_on(client: str, world: ClientHome) -> None:

@@ -69,7 +69,7 @@ class StubModel:
 def stub_model(reply: Callable[[ModelRequest], ModelReply]) -> Iterator[StubModel]:
     """Run a model until the end of the block."""
     model = StubModel(reply)
-    thread = threading.Thread(target=model.server.serve_forever, daemon=True)
+    thread = threading.Thread(target=model.server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
         yield model
