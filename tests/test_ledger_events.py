@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 import pytest
 
-from tallybook.ledger import clock, events, fast_stdlib, strict_json
+from tallybook.ledger import clock, events, fast_stdlib, names, strict_json
 from tallybook.ledger.clock import clamp_time, moment, to_unix_us
 from tallybook.ledger.decisions.legacy_import import LegacyFile, read_legacy
 from tallybook.ledger.errors import BadInputError
@@ -86,29 +86,58 @@ NAMES = st.one_of(
 )
 
 
-@pytest.mark.parametrize(
-    ("existing", "generated"),
-    [
-        ([], "kpt_001"),
-        (["my rule"], "kpt_001"),
-        (["kpt_001"], "kpt_002"),
-        (["kpt_007", "kpt_003"], "kpt_008"),
-        (["kpt_999"], "kpt_1000"),
-        (["kpt_1"], "kpt_002"),
-        (["kpt_999999999", "kpt_1000000000"], "kpt_1000000001"),
-    ],
-)
-def test_the_next_name_is_one_more_than_the_highest(existing: list[str], generated: str) -> None:
-    """REQ-SCORE-004: a name is generated from the names that exist."""
-    assert generated == generate_keypoint_name(existing)
-
-
 @given(st.lists(NAMES))
 def test_a_generated_name_is_new_and_usable(existing: list[str]) -> None:
     """Whatever names there are, hostile ones included, the generated name is new."""
     name = generate_keypoint_name(existing)
     assert name not in existing
     assert is_usable_name(name)
+
+
+def test_a_name_is_found_by_other_case_and_zeros() -> None:
+    """An existing name means itself, and a text means the only name that differs in case or leading zeros."""
+    known = ["kpt_001", "my_002", "rule", "Twice", "twice"]
+    meant = [names.find_name(text, known) for text in ("kpt_001", "KPT_1", "MY_02", "RULE", "twice")]
+    assert ["kpt_001", "kpt_001", "my_002", "rule", "twice"] == meant
+    assert not any(names.find_name(text, known) for text in ("TWICE", "kpt_2", "my_1", "none", "kpt_\u0661", "kpt_x1"))
+
+
+@pytest.mark.parametrize("name", ["n" * 201, "", " ", 7, "\ud800", "a\udfff", "a\nb", "\u2028"])
+def test_a_name_is_a_text_of_one_line(name: object) -> None:
+    """A name has 1 to 200 characters that a file holds, on one line."""
+    assert is_usable_name("n" * 200)
+    assert not is_usable_name(name)
+
+
+def test_new_names_follow_the_highest_and_the_taken_ones() -> None:
+    """Numbers go on from the highest, past taken names; a wish counts if it is higher; a section has its own."""
+    counted = names.NameGiver(2, {"kpt_004"}, names.PREFIX)
+    assert ["kpt_003", "kpt_005", "kpt_009", "kpt_010"] == [
+        counted.next(wish=wish) for wish in ("", "kpt_005", "kpt_009", "kpt_009")
+    ]
+    assert "my_002" == names.NameGiver(0, {"my_001"}, "my_").next()
+    assert "oth-001" == names.NameGiver(0, (), names.BY_SECTION).next()
+    grouped = names.NameGiver(2, {"pat-007"}, names.BY_SECTION)
+    sections = ("PATTERNS & APPROACHES", "PATTERNS & APPROACHES", "", "Mine")
+    assert ["pat-008", "pat-009", "oth-001", "oth-002"] == [grouped.next(section, "kpt_002") for section in sections]
+    assert ["pat", None, None] == [names.slug_of(name) for name in ("pat-007", "pat-x", "kpt_004")]
+    assert ["kpt_003", "mis-001"] == [grouped.next("MISTAKES TO AVOID", wish) for wish in ("kpt_003", "")]
+
+
+def test_sections_hold_the_present_entries_once() -> None:
+    """An entry that was placed since leaves its section; renamed and imported entries stay where they were placed."""
+    top = {"a": 1, "section_names": {"A": ["x", "gone", "y"], "OTHERS": []}}
+    filtered = names.filter_sections(top, {"x", "y", "z"}, {"z": "New", "x": "OTHERS", "gone": "A"})
+    assert {"a": 1, "section_names": {"A": ["y"], "OTHERS": ["x"], "New": ["z"]}} == filtered
+    assert {"section_names": {"A": ["x"]}} == names.filter_sections({}, {"x"}, {"x": "A"})
+    assert {"a": 1} == names.filter_sections({"a": 1}, {"x"}, {"gone": "A"})
+    assert {"a": 1, "section_names": {"A": ["w", "gone", "y"], "OTHERS": []}} == names.rename_in_sections(
+        top, {"x": "w"}
+    )
+    assert all(names.read_sections({"section_names": bad}) is None for bad in (["x"], {"A": "x"}, {"A": [1]}))
+    assert {"a": 1} == names.rename_in_sections({"a": 1}, {"x": "w"})
+    joined = names.join_sections(top, {"section_names": {"OTHERS": ["x", "z"], "B": ["v"]}})
+    assert {"a": 1, "section_names": {"A": ["x", "gone", "y"], "OTHERS": ["z"], "B": ["v"]}} == joined
 
 
 def read(*items: object, taken: tuple[str, ...] = ()) -> LegacyFile:

@@ -85,7 +85,16 @@ def test_every_line_is_canonical_json_in_sections(events: list[Event], key: str 
         free, chain = ["free"] * ("free" in value), ["chain"] * (seq == len(lines))
         assert ["crc", "kind", *free, *chain] == names
         assert (seq, [seq, len(lines)]) == (value["seq"], value["part"])
+        assert (value["kind"], (seq, seq, len(lines))) == (line.kind_of(text), line.place_of(text + b"\n"))
         assert len(text) + 1 <= MAX_LINE_BYTES
+
+
+@pytest.mark.parametrize("lost", [b'"seq":1', b'"part":[', b"[1", b"2]", b"}\n"])
+def test_a_line_that_is_not_whole_has_no_place(lost: bytes) -> None:
+    """A line without its number, part or end has no place, nor has one with the part of the last line but no chain."""
+    first, _ = frame([encode(PointRated("kpt_001", "helpful")) for _ in range(2)], stamp()).lines
+    assert (1, 1, 2) == line.place_of(first)
+    assert [(0, 0, 0)] * 2 == [line.place_of(first.replace(*change)) for change in ((lost, b"x"), (b"[1,", b"[2,"))]
 
 
 @pytest.mark.parametrize(

@@ -266,6 +266,7 @@ def test_an_undone_event_was_never_there(past: list[list[Any]], future: list[lis
     told, never = append_batches(stood, void, *future), append_batches(drop_events(stood, ids), *future)
     after = [batch.last for batch in told[len(stood) :]]
     assert list_state(fold(PLAYBOOK, never)) == list_state(fold_playbook(told))
+    assert list_state(fold(PLAYBOOK, never)) == list_state(fold(PLAYBOOK, retold(lambda: told)))
     for count, seq in enumerate(after):
         assert list_state(fold(PLAYBOOK, append_batches(drop_events(stood, ids), *future[:count]))) == list_state(
             fold_playbook(told, seq)

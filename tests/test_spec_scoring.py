@@ -56,6 +56,8 @@ def use_template(monkeypatch: pytest.MonkeyPatch, template: str) -> None:
         ({"kpt_abc", "pat-004", ""}, "kpt_001"),
         ({"kpt_999"}, "kpt_1000"),
         (["kpt_010", "kpt_002"], "kpt_011"),
+        (["kpt_1"], "kpt_002"),
+        (["kpt_999999999", "kpt_1000000000"], "kpt_1000000001"),
     ],
 )
 def test_generated_name_follows_the_highest(names: set[str], expected: str) -> None:
