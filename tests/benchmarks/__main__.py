@@ -45,7 +45,8 @@ def main(words: Sequence[str]) -> list[BenchmarkRow]:
     if unknown := [name for name in asked.rows if name not in ROWS]:
         parser.error(f"no such row: {', '.join(unknown)}")
     rows: list[BenchmarkRow] = []
-    with tempfile.TemporaryDirectory(prefix=".benchmarks-", dir=asked.folder) as folder:
+    # A folder of caches that is not absolute is not used.
+    with tempfile.TemporaryDirectory(prefix=".benchmarks-", dir=asked.folder.resolve()) as folder:
         os.environ[caches.VARIABLE] = str(Path(folder) / "caches")
         # Where the folder is a repository, git is not to see a million events.
         (Path(folder) / ".gitignore").write_text("*\n", encoding="ascii")
@@ -53,7 +54,7 @@ def main(words: Sequence[str]) -> list[BenchmarkRow]:
             for name in asked.rows or ROWS:
                 print(f"measuring {name}", file=sys.stderr, flush=True)
                 try:
-                    rows.extend(ROWS[name](BenchmarkOptions(Path(folder).resolve(), asked.events, asked.repeats)))
+                    rows.extend(ROWS[name](BenchmarkOptions(Path(folder), asked.events, asked.repeats)))
                 except NotMeasuredError as missing:
                     print(f"left out: {missing}", file=sys.stderr)
         finally:
