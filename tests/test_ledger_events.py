@@ -109,6 +109,11 @@ def test_a_name_is_a_text_of_one_line(name: object) -> None:
     assert not is_usable_name(name)
 
 
+def test_the_first_few_names_are_shown() -> None:
+    """More than three names end with how many more there are."""
+    assert ["", "a, b, c", "a, b, c and 2 more"] == [names.format_names(shown) for shown in ("", "abc", "abcde")]
+
+
 def test_new_names_follow_the_highest_and_the_taken_ones() -> None:
     """Numbers go on from the highest, past taken names; a wish counts if it is higher; a section has its own."""
     counted = names.NameGiver(2, {"kpt_004"}, names.PREFIX)
@@ -117,7 +122,7 @@ def test_new_names_follow_the_highest_and_the_taken_ones() -> None:
     ]
     assert "my_002" == names.NameGiver(0, {"my_001"}, "my_").next()
     assert "oth-001" == names.NameGiver(0, (), names.BY_SECTION).next()
-    grouped = names.NameGiver(2, {"pat-007"}, names.BY_SECTION)
+    grouped = names.NameGiver(2, {"pat-007", "pat-1234567890"}, names.BY_SECTION)
     sections = ("PATTERNS & APPROACHES", "PATTERNS & APPROACHES", "", "Mine")
     assert ["pat-008", "pat-009", "oth-001", "oth-002"] == [grouped.next(section, "kpt_002") for section in sections]
     assert ["pat", None, None] == [names.slug_of(name) for name in ("pat-007", "pat-x", "kpt_004")]

@@ -216,6 +216,39 @@ def test_final_uses_the_counts_at_the_end(updates: list[list[tuple[str, bool]]])
     assert expected == list_present(FINAL, updates)
 
 
+MATCHED = events.PointMatched("kpt_003", "kpt_002", 2, 1, "b")
+RESTORED = [[A, *[PointRated("kpt_001", "harmful")] * 3, CLOSE], [events.PointRestored("kpt_001", "")]]
+
+
+@pytest.mark.parametrize(
+    ("stretches", "shown"),
+    [
+        ([[A, B, MATCHED, PointRated("kpt_003", "helpful")]], [("kpt_001", "a", 0, 0), ("kpt_002", "b", 3, 1)]),
+        ([[MATCHED]], [("kpt_003", "b", 2, 1)]),
+        ([[B, PointRetired("kpt_002", ""), MATCHED]], []),
+        ([*RESTORED, [PointEdited("kpt_001", 0, 3, None, change="kept"), CLOSE]], [("kpt_001", "a", 0, 3)]),
+        ([*RESTORED, [PointEdited("kpt_001", 1, 3, "a"), CLOSE]], []),
+        ([*RESTORED, [PointRetired("kpt_001", "")], [PointEdited("kpt_001", 0, 3, "a"), CLOSE]], []),
+        ([[A, PointRated("kpt_001", "helpful"), PointReworded("kpt_001", "", "b")]], [("kpt_001", "b", 1, 0)]),
+    ],
+)
+def test_an_entry_has_what_its_events_say(stretches: list[list[Any]], shown: list[tuple[Any, ...]]) -> None:
+    """A match adds to the entry of the same text, or is one; only a restored entry that stays as it was is spared."""
+    assert [Entry(*values) for values in shown] == [*playbook(*stretches).entries.values()]
+
+
+@pytest.mark.parametrize(("rater", "is_protected"), [("agent", False), ("human", True)])
+def test_votes_of_agents_protect_nothing(rater: str, is_protected: bool) -> None:
+    """Three helpful ratings protect an entry, and the one that it is merged into, unless agents gave them."""
+    rated = PointRated("kpt_001", "helpful")
+    votes = make_batch(*(EventRecord(seq, DAY, rated, f"id-{seq}", Author(rater, None)) for seq in (3, 4, 5)))
+    told = [*history([[A, B]]), votes]
+    merged = append_batches(told, [PointMerged("kpt_002", ("kpt_001",), "")])
+    for batches, name in ((told, "kpt_001"), (merged, "kpt_002")):
+        state = fold_playbook(batches)
+        assert is_protected == state.is_protected(state.entries[name])
+
+
 HARMFUL, HELPFUL = ([*[PointRated("kpt_001", word)] * 3, CLOSE] for word in ("harmful", "helpful"))
 
 
