@@ -604,7 +604,10 @@ class SharedLog(JsonlLog):
         records = (record for batch in decode(self.read_book()) for record in batch.records)
         hidden = {record.id for record in records if getattr(record.event, "text", None) == REDACTED}
         hidden |= self._redacted_then
-        return [*links, *(link - hidden for link in landing.redaction_links(chain(self.own.read(), self.copy.read())))]
+        # Another history of the book, taken since, may be where they were linked.
+        copies = {copy.name: copy for copy in (self.copy, SharedLog(self.ledger_folder, self.now).copy)}
+        later = chain(self.own.read(), *(copy.read() for copy in copies.values()))
+        return [*links, *(link - hidden for link in landing.redaction_links(later))]
 
     def stamp(self, state: State, book: Playbook) -> None:
         """Say in a state of this history, and in the playbook in it, which moment it is: an own event number."""
