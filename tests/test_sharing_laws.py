@@ -14,7 +14,7 @@ from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.log import JsonlLog, Transaction
 from tallybook.ledger.sharing.engine import Engine
 from tallybook.projections.surfaces.sharing.ledger_copies import import_ledger
-from tallybook.projections.surfaces.sharing.syncing import SyncResult, sync
+from tallybook.projections.surfaces.sharing.syncing import SyncResult, rejoin, sync
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import commands, curation, redact
 from tallybook.projections.surfaces.writing import record as recording
@@ -59,8 +59,9 @@ def _sync(project: Project, engine: Engine, limit_s: float = 60.0) -> SyncResult
     return sync(project, make_part(project, project.root.name), engine, limit_s)
 
 
-def _show(project: Project) -> list[tuple[str, int, int]]:
-    return [(point["text"], point["helpful"], point["harmful"]) for point in commands.show(project)["key_points"]]
+def _show(project: Project, when: str | None = None) -> list[tuple[str, int, int]]:
+    points = commands.show(project, when)["key_points"]
+    return [(point["text"], point["helpful"], point["harmful"]) for point in points]
 
 
 def test_an_imported_delivery_counts_once_while_it_is_pending(tmp_path: Path) -> None:
@@ -109,6 +110,28 @@ def test_a_redacted_text_of_an_edit_stays_away_through_every_ledger_that_it_pass
         _sync(project, engine)
     for project in (anna, ben, cleo):
         assert [("[redacted]", 0, 0)] == _show(project)
+
+
+def test_a_past_moment_stays_where_another_history_redacts_its_texts(tmp_path: Path) -> None:
+    """Two equal texts that were joined then are joined still, though only the later history links them."""
+    anna, ben, cleo = (_project(tmp_path, name) for name in ("anna", "ben", "cleo"))
+    engine = Engine(store := MemoryStore(), run_bytes=1)
+    commands.add(ben, "Be kind", BY)
+    _sync(ben, engine)
+    commands.add(anna, "Be kind", BY)
+    assert 1 == _sync(anna, engine, limit_s=0).pending
+    moment = str(JsonlLog(anna.ledger).head().seq)
+    assert [("Be kind", 0, 0)] == _show(anna)
+    for number in [number for number in store.runs if number > 1]:
+        del store.runs[number]
+    commands.add(cleo, "Test first", BY)
+    _sync(cleo, engine)
+    redact.redact(ben, redact.RedactionTarget(text="Be kind"), "a name", BY)
+    for project in (anna, ben):
+        rejoin(project, make_part(project, project.root.name), engine)
+        _sync(project, engine)
+    _sync(anna, engine)
+    assert [("[redacted]", 0, 0)] == _show(anna, moment)
 
 
 def test_what_a_process_appends_that_began_before_the_first_sync_means_own_entries(
