@@ -89,24 +89,15 @@ class ClientFolders:
 
     def tallybook(self, *words: str) -> str:
         """Run the command in the project, and return what it prints."""
-        done = subprocess.run(
-            [*COMMAND, *words],
-            cwd=self.project,
-            env=self.environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            message = f"tallybook {' '.join(words)}: {done.stderr or done.stdout}"
-            raise RuntimeError(message)
-        return done.stdout
+        return self._run([*COMMAND, *words], {})
 
     def ask(self, installed: Installed, environment: dict[str, str], options: Sequence[str]) -> str:
         """Run the client once, and return what it prints."""
+        return self._run([str(installed.path), *options], environment)
+
+    def _run(self, command: Sequence[str], environment: dict[str, str]) -> str:
         done = subprocess.run(
-            [installed.path, *options],
+            command,
             cwd=self.project,
             env=self.environment() | environment,
             stdin=subprocess.DEVNULL,
@@ -116,7 +107,7 @@ class ClientFolders:
             timeout=RUN_S,
         )
         if done.returncode:
-            message = f"{installed.client.program} ends with {done.returncode}: {done.stderr[-500:]}"
+            message = f"{' '.join(command)} ends with {done.returncode}: {(done.stderr or done.stdout)[-500:]}"
             raise RuntimeError(message)
         return done.stdout
 
