@@ -117,9 +117,8 @@ def test_the_first_few_names_are_shown() -> None:
 def test_new_names_follow_the_highest_and_the_taken_ones() -> None:
     """Numbers go on from the highest, past taken names; a wish counts if it is higher; a section has its own."""
     counted = names.NameGiver(2, {"kpt_004"}, names.PREFIX)
-    assert ["kpt_003", "kpt_005", "kpt_009", "kpt_010"] == [
-        counted.next(wish=wish) for wish in ("", "kpt_005", "kpt_009", "kpt_009")
-    ]
+    given_names = [counted.next(wish=wish) for wish in ("", "kpt_005", "kpt_009", "kpt_009")]
+    assert ["kpt_003", "kpt_005", "kpt_009", "kpt_010"] == given_names
     assert "my_002" == names.NameGiver(0, {"my_001"}, "my_").next()
     assert "oth-001" == names.NameGiver(0, (), names.BY_SECTION).next()
     grouped = names.NameGiver(2, {"pat-007", "pat-1234567890"}, names.BY_SECTION)
@@ -136,9 +135,8 @@ def test_sections_hold_the_present_entries_once() -> None:
     assert {"a": 1, "section_names": {"A": ["y"], "OTHERS": ["x"], "New": ["z"]}} == filtered
     assert {"section_names": {"A": ["x"]}} == names.filter_sections({}, {"x"}, {"x": "A"})
     assert {"a": 1} == names.filter_sections({"a": 1}, {"x"}, {"gone": "A"})
-    assert {"a": 1, "section_names": {"A": ["w", "gone", "y"], "OTHERS": []}} == names.rename_in_sections(
-        top, {"x": "w"}
-    )
+    renamed = names.rename_in_sections(top, {"x": "w"})
+    assert {"a": 1, "section_names": {"A": ["w", "gone", "y"], "OTHERS": []}} == renamed
     assert all(names.read_sections({"section_names": bad}) is None for bad in (["x"], {"A": "x"}, {"A": [1]}))
     assert {"a": 1} == names.rename_in_sections({"a": 1}, {"x": "w"})
     joined = names.join_sections(top, {"section_names": {"OTHERS": ["x", "z"], "B": ["v"]}})

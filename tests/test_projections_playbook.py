@@ -160,12 +160,6 @@ def is_pruned(policy: Policy, helpful: int, harmful: int) -> bool:
     return policy.prunes(Entry("kpt_001", "use types", helpful, harmful))
 
 
-@given(helpful=COUNTS, harmful=COUNTS)
-def test_the_default_is_the_specification(helpful: int, harmful: int) -> None:
-    """An entry is pruned if it is harmful at least three times and more often than helpful (REQ-SCORE-007)."""
-    assert (harmful >= 3 and harmful > helpful) == is_pruned(SPEC_POLICY, helpful, harmful)
-
-
 @given(floor=st.integers(1, 9), margin=st.integers(1, 9), helpful=COUNTS)
 def test_no_policy_prunes_an_entry_without_harmful_ratings(floor: int, margin: int, helpful: int) -> None:
     """Under every policy such an entry stays (INV-SCORE-003)."""
