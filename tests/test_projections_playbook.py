@@ -210,8 +210,10 @@ def test_final_uses_the_counts_at_the_end(updates: list[list[tuple[str, bool]]])
     assert expected == list_present(FINAL, updates)
 
 
+HARMFUL, HELPFUL = ([*[PointRated("kpt_001", word)] * 3, CLOSE] for word in ("harmful", "helpful"))
+EDIT = PlaybookEdited(None, None, "")
 MATCHED = events.PointMatched("kpt_003", "kpt_002", 2, 1, "b")
-RESTORED = [[A, *[PointRated("kpt_001", "harmful")] * 3, CLOSE], [events.PointRestored("kpt_001", "")]]
+RESTORED = [[A, *HARMFUL], [events.PointRestored("kpt_001", "")]]
 
 
 @pytest.mark.parametrize(
@@ -223,12 +225,20 @@ RESTORED = [[A, *[PointRated("kpt_001", "harmful")] * 3, CLOSE], [events.PointRe
         ([*RESTORED, [PointEdited("kpt_001", 0, 3, None, change="kept"), CLOSE]], [("kpt_001", "a", 0, 3)]),
         ([*RESTORED, [PointEdited("kpt_001", 1, 3, "a"), CLOSE]], []),
         ([*RESTORED, [PointRetired("kpt_001", "")], [PointEdited("kpt_001", 0, 3, "a"), CLOSE]], []),
+        ([[A, *HARMFUL[:3], *HELPFUL]], [("kpt_001", "a", 3, 3)]),
+        ([[A, B, events.PlaybookOrdered(("kpt_002",)), EDIT]], [("kpt_002", "b", 0, 0), ("kpt_001", "a", 0, 0)]),
         ([[A, PointRated("kpt_001", "helpful"), PointReworded("kpt_001", "", "b")]], [("kpt_001", "b", 1, 0)]),
     ],
 )
 def test_an_entry_has_what_its_events_say(stretches: list[list[Any]], shown: list[tuple[Any, ...]]) -> None:
     """A match adds to the entry of the same text, or is one; only a restored entry that stays as it was is spared."""
     assert [Entry(*values) for values in shown] == [*playbook(*stretches).entries.values()]
+
+
+def test_an_entry_leaves_in_one_way() -> None:
+    """An entry that the next update would have pruned stays retired."""
+    state = playbook([A, *HARMFUL[:3], PointRetired("kpt_001", ""), CLOSE])
+    assert "retired" == state.status_of("kpt_001")
 
 
 @pytest.mark.parametrize(("rater", "is_protected"), [("agent", False), ("human", True)])
@@ -243,9 +253,6 @@ def test_votes_of_agents_protect_nothing(rater: str, is_protected: bool) -> None
         assert is_protected == state.is_protected(state.entries[name])
 
 
-HARMFUL, HELPFUL = ([*[PointRated("kpt_001", word)] * 3, CLOSE] for word in ("harmful", "helpful"))
-
-
 @pytest.mark.parametrize(
     ("stretches", "text", "counts"),
     [
@@ -255,7 +262,7 @@ HARMFUL, HELPFUL = ([*[PointRated("kpt_001", word)] * 3, CLOSE] for word in ("ha
         ([HARMFUL, [PointReworded("kpt_001", "", "a!")], HELPFUL], "a!", (3, 3)),
         ([HARMFUL, [PointPinned("kpt_001", "")], [CLOSE]], "a", (0, 3)),
         ([HARMFUL, [PointRetired("kpt_001", "")], HELPFUL], None, None),
-        ([HARMFUL, [PointEdited("kpt_001", 0, 0, "b"), PlaybookEdited(None, None, "")], HARMFUL], None, None),
+        ([HARMFUL, [PointEdited("kpt_001", 0, 0, "b"), EDIT], HARMFUL], None, None),
         (
             [[PointMerged("kpt_001", ("kpt_002",), "")], HARMFUL, [PointRated("kpt_002", "helpful")] * 3 + [CLOSE]],
             "a",
