@@ -241,11 +241,16 @@ def test_an_entry_leaves_in_one_way() -> None:
     assert "retired" == state.status_of("kpt_001")
 
 
+def test_a_stamp_is_of_the_last_change() -> None:
+    """A batch that does not change the playbook leaves its stamp."""
+    assert (1, "chain-0") == fold_playbook(history([[A], [ASKED]])).stamp
+
+
 @pytest.mark.parametrize(("rater", "is_protected"), [("agent", False), ("human", True)])
 def test_votes_of_agents_protect_nothing(rater: str, is_protected: bool) -> None:
-    """Three helpful ratings protect an entry, and the one that it is merged into, unless agents gave them."""
+    """Helpful ratings protect an entry, and the one that it is merged into, unless agents gave them."""
     rated = PointRated("kpt_001", "helpful")
-    votes = make_batch(*(EventRecord(seq, DAY, rated, f"id-{seq}", Author(rater, None)) for seq in (3, 4, 5)))
+    votes = make_batch(*(EventRecord(seq, DAY, rated, f"id-{seq}", Author(rater, None)) for seq in range(3, 7)))
     told = [*history([[A, B]]), votes]
     merged = append_batches(told, [PointMerged("kpt_002", ("kpt_001",), "")])
     for batches, name in ((told, "kpt_001"), (merged, "kpt_002")):
