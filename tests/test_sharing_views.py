@@ -387,27 +387,10 @@ def test_a_lesson_stays_on_its_machine_until_a_person_accepts_it(tmp_path: Path)
 # What programs meet in a shared project: the functions of `tallybook.compat`, and the tools of the MCP server.
 
 
-def test_a_loaded_playbook_is_saved_and_shared(
-    pair: tuple[SharedMachine, SharedMachine], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What `save_playbook` records is pending, and counts on the other machine once both synced."""
-    anna, ben = pair
-    monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(anna.project.root))
-    playbook = compat.load_playbook()
-    assert {"kpt_001", "kpt_002", "kpt_003"} == {entry["name"] for entry in playbook["key_points"]}
-    update = {"new_key_points": ["Name units"], "evaluations": [{"name": "kpt_003", "rating": "harmful"}]}
-    compat.save_playbook(compat.update_playbook_data(playbook, update))
-    shown = anna.entries()
-    assert (("Be kind", 2, 1), "Name units") == (shown["kpt_003"], shown[playbook["key_points"][-1]["name"]][0])
-    for machine in (anna, ben):
-        machine.sync()
-    assert shown == anna.entries() == ben.entries()
-
-
 def test_a_rating_after_a_sync_counts_for_the_entry_that_was_loaded(
     pair: tuple[SharedMachine, SharedMachine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A playbook that was loaded before a sync is saved after it: nothing of the other machine is lost."""
+    """A playbook loaded before a sync is saved after it, and shared: nothing of the other machine is lost."""
     anna, ben = pair
     monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(anna.project.root))
     playbook = compat.load_playbook()
@@ -415,13 +398,13 @@ def test_a_rating_after_a_sync_counts_for_the_entry_that_was_loaded(
     assert 0 == ben.run("rate", "kpt_003", "harmful").code
     ben.sync()
     anna.sync()
-    update = {"new_key_points": [], "evaluations": [{"name": "kpt_003", "rating": "helpful"}]}
+    update = {"new_key_points": ["Name units"], "evaluations": [{"name": "kpt_003", "rating": "helpful"}]}
     compat.save_playbook(compat.update_playbook_data(playbook, update))
     for machine in (anna, ben):
         machine.sync()
     assert anna.entries() == ben.entries()
     assert ("Be kind", 3, 1) == anna.entries()["kpt_003"]
-    assert "Write tests" in {text for text, _, _ in anna.entries().values()}
+    assert {"Write tests", "Name units"} <= {text for text, _, _ in anna.entries().values()}
 
 
 def test_the_mcp_server_rates_and_adds_in_a_shared_project(pair: tuple[SharedMachine, SharedMachine]) -> None:
