@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import starmap
 from pathlib import Path
 import subprocess
@@ -34,18 +34,8 @@ def find_dotted_name(path: Path) -> str:
 
 
 STDLIB_ALONE = [
-    "tallybook.ledger.line",
-    "tallybook.ledger.errors",
-    "tallybook.ledger.clock",
-    "tallybook.ledger.storage.caches",
-    "tallybook.ledger.storage.disk",
-    "tallybook.ledger.storage.head",
-    "tallybook.ledger.search",
-    "tallybook.ledger.scan",
-    "tallybook.ledger.damage",
-    "tallybook.ledger.storage.spool",
-    "tallybook.ledger.names",
-    "tallybook.ledger.log",
+    *(f"tallybook.ledger.{name}" for name in ("line", "errors", "clock", "search", "scan", "damage", "names", "log")),
+    *(f"tallybook.ledger.storage.{name}" for name in ("caches", "disk", "head", "spool")),
     "tallybook.ledger.playbook_constants",
     "tallybook.__main__",
     "tallybook.hook",
@@ -53,16 +43,16 @@ STDLIB_ALONE = [
 ]
 """What a hook may load: the standard library and one another, nothing that was installed."""
 
-ENGINE_CLIENTS = {"tallybook.ledger.sharing.objects": "obstore", "tallybook.ledger.sharing.postgres": "psycopg"}
-"""Module of an engine → the client library that it imports; the module is loaded only where a book needs it."""
+CLIENTS = {
+    "tallybook.ledger.codec": ("cattrs", "msgspec"),
+    "tallybook.ledger.sharing.objects": ("obstore",),
+    "tallybook.ledger.sharing.postgres": ("psycopg",),
+}
+"""Module of the ledger → what it imports besides; that of an engine is loaded only where a book needs it."""
 
 VIEWS_MAY = (
-    "tallybook.ledger.events",
-    "tallybook.ledger.errors",
-    "tallybook.ledger.records",
-    "tallybook.ledger.names",
+    *(f"tallybook.ledger.{name}" for name in ("events", "errors", "records", "names", "fast_stdlib")),
     "tallybook.ledger.playbook_constants",
-    "tallybook.ledger.fast_stdlib",
     "tallybook.projections",
 )
 
@@ -100,32 +90,23 @@ def top(name: str) -> str:
     return name.partition(".")[0]
 
 
-def client_rule(module: str, client: str) -> ImportRule:
-    """Return the rule of a module of an engine, which may import one client."""
+def client_rule(module: str, clients: Sequence[str]) -> ImportRule:
+    """Return the rule of a module of the ledger that may import more than the others."""
     return ImportRule(
-        f"1: {module.removeprefix('tallybook.').replace('.', '/')}.py adds {client}",
+        f"1: {module.removeprefix('tallybook.').replace('.', '/')}.py adds {' and '.join(clients)}",
         lambda name: name == module,
-        lambda name: top(name) in STDLIB or is_within(name, client, "tallybook.ledger"),
+        lambda name: top(name) in STDLIB or is_within(name, "attrs", *clients, "tallybook.ledger"),
     )
 
 
 RULES = [
     ImportRule(
         "1: ledger imports the standard library, attrs and itself",
-        lambda module: (
-            is_within(module, "tallybook.ledger")
-            and module != "tallybook.ledger.codec"
-            and module not in ENGINE_CLIENTS
-        ),
+        lambda module: is_within(module, "tallybook.ledger") and module not in CLIENTS,
         # Decisions are made on the playbook itself, of which they import the type alone.
         lambda name: top(name) in STDLIB or is_within(name, "attrs", "tallybook.ledger", PLAYBOOK_TYPE),
     ),
-    ImportRule(
-        "1: ledger/codec.py adds cattrs and msgspec",
-        lambda module: module == "tallybook.ledger.codec",
-        lambda name: top(name) in STDLIB or is_within(name, "attrs", "cattrs", "msgspec", "tallybook.ledger"),
-    ),
-    *starmap(client_rule, ENGINE_CLIENTS.items()),
+    *starmap(client_rule, CLIENTS.items()),
     ImportRule(
         "2: ledger/events.py imports nothing else of ours but constants",
         lambda module: is_within(module, "tallybook.ledger.events"),
