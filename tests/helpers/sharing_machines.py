@@ -16,7 +16,7 @@ from helpers.sharing_faults import ShakyEngine
 from helpers.sharing_model import MAKERS, SHARED, UNKNOWN, BookModel, Intent, Seen, look
 from tallybook.ledger import clock, events
 from tallybook.ledger.codec import decode
-from tallybook.ledger.errors import BadInputError, NothingToDoError
+from tallybook.ledger.errors import BadInputError, NothingToDoError, UnknownEntryError
 from tallybook.ledger.events import Entry
 from tallybook.ledger.line import START, Position, RawBatch, complete_lines, join_chained_bytes
 from tallybook.ledger.log import JsonlLog
@@ -115,7 +115,7 @@ class Site:
         with self.clock():
             try:
                 action(self.project)
-            except (BadInputError, NothingToDoError, RedactedTextError):
+            except (BadInputError, NothingToDoError, RedactedTextError, UnknownEntryError):
                 # What a killed sync left is rendered all the same.
                 commands.replay(self.project)
         self.note_intents()
