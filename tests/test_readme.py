@@ -396,11 +396,9 @@ def test_the_example_of_a_migration_runs(project: Path) -> None:
     assert '"helpful": 1' in (project / ".claude" / "playbook.json").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    "given", [cell.strip("`") for cell in first_cells(section(TELEMETRY, "The input")) if cell.startswith("`{")]
-)
+@pytest.mark.parametrize("given", re.findall(r"```json\n +({.*})\n", section(TELEMETRY, "The input")))
 def test_each_form_of_a_measurement_is_recorded(given: str, project: Path) -> None:
-    """An object of the table of inputs, as written there, is recorded without a problem."""
+    """An object of the list of inputs, as written there, is recorded without a problem."""
     done = run(["score", "record", "--json"], given=given, cwd=project)
     answer = json.loads(done.stdout)
     assert (1, []) == (sum(answer["recorded"].values()), answer["problems"]), done.stderr
