@@ -155,8 +155,8 @@ def unclear(fault: Fault, answer: CommandResult) -> list[str]:
     """Return the fault of an answer by itself: neither a success nor one clear line and its exit code."""
     if fault.how == KILL:
         return [] if answer.code == -signal.SIGKILL else [f"was not killed: {answer}"]
-    unread = (f"{GIVEN}: cannot be read", "is not a folder that you may read")
-    is_input = answer.code == EXIT_BAD_INPUT and any(said in answer.err for said in unread)
+    unread = rf"{GIVEN}: cannot be read|is not a folder that you may read"
+    is_input = answer.code == EXIT_BAD_INPUT and re.search(unread, answer.err) is not None
     # What could not be taken out of a file is listed, and is no success; nor is a part of what was owed.
     is_listed = answer.code == EXIT_NOT_WRITTEN and "not erased: " in answer.out
     is_part = answer.code == EXIT_NOT_WRITTEN and "the rest stays pending" in answer.err

@@ -373,8 +373,8 @@ class _Step:
         now, was = self.state.entries.get(name), self.intent.was.get(event.name)
         if was is None and event.change in {"kept", "changed"}:
             # It was imported, and its entry was joined here: what its writer saw stands in it.
-            text = event.text if event.change == "kept" else ""
-            was = Entry(event.name, text or "", event.helpful_before, event.harmful_before)
+            kept = event.text or "" if event.change == "kept" else ""
+            was = Entry(name, kept, event.helpful_before, event.harmful_before)
         seen = self.followed.get(self._id)
         if seen is not None:
             is_unchanged = was is None or event.text == was.text
