@@ -162,7 +162,9 @@ def read_question(project: AnyProject) -> OpenQuestion | None:
 def save_question(project: AnyProject) -> OpenQuestion | None:
     """Write the marker of the open question, or that none is open, from the ledger; return the question."""
     ledger_access.load_packages()
-    from tallybook.ledger.events import LiftAsked, LiftStopped
+    from tallybook.ledger.codec import decode
+    from tallybook.ledger.events import KIND_OF, EventsVoided, LiftAsked, LiftStopped
+    from tallybook.ledger.scan import bytes_of
     from tallybook.projections.playbook.fold import history
     from tallybook.projections.surfaces.history import reading
     from tallybook.projections.surfaces.workspace import personal
@@ -172,14 +174,17 @@ def save_question(project: AnyProject) -> OpenQuestion | None:
         whole = personal.as_project(project) if isinstance(project, ProjectPaths) else project
         # The head comes first: what is appended meanwhile is looked at by the next reader.
         head = JsonlLog(project.ledger).read_head()
-        for record in chain.from_iterable(batch.records for batch in history(lambda: reading.batches(whole))):
+        log = reading.open_log(whole)
+        kinds = [bytes_of("kind", KIND_OF[kind]) for kind in (LiftAsked, LiftStopped, EventsVoided)]
+        batches = history(lambda: decode(reading.search(log, kinds)))
+        for record in chain.from_iterable(batch.records for batch in batches):
             if isinstance(record.event, LiftAsked):
                 asked = record.id, record.event
             elif isinstance(record.event, LiftStopped) and asked and record.event.id == asked[0]:
                 asked = None
         if asked:
             id_, event = asked
-            pinned = reading.current(reading.open_log(whole)).pinned
+            pinned = reading.current(log).pinned
             question = OpenQuestion(id_, event.question, event.names, tuple(sorted(pinned)))
         content = dumps({"question": question, "as_of": head and [head.position.seq, head.position.chain]})
         ledger_access.write_marker(ledger_access.marker_file(project, QUESTION), content)
