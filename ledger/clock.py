@@ -1,4 +1,4 @@
-"""The current time and new ids: the only module that reads the clock or draws random bytes.
+"""The current time and new ids: the only module that reads the time of day or draws random bytes.
 
 Standard library only, without its slow modules: importing ``datetime`` or ``uuid`` would cost a hook more than the
 append itself.
@@ -48,7 +48,7 @@ def to_unix_us(at: str) -> int:
     Raises:
         ValueError: The text has another format.
     """
-    from calendar import timegm  # noqa: PLC0415 - slow to load, and needed only when a clock ran back
+    from calendar import timegm  # noqa: PLC0415 - slow to load, and seldom needed
 
     if len(at) != len("2026-11-21T20:17:03.123456Z") or at[19] + at[26] != ".Z" or not at[20:26].isdecimal():
         raise ValueError(f"{at!r} is not a time as the ledger writes it")
@@ -92,6 +92,6 @@ def elapsed_s() -> float:
     return time.monotonic()
 
 
-def wait_about(seconds: float) -> None:
+def wait_up_to(seconds: float) -> None:
     """Wait for a random time up to so many seconds, which keeps machines that wait for the same thing apart."""
     time.sleep(seconds * int.from_bytes(os.urandom(4), "big") / 2**32)

@@ -142,7 +142,7 @@ def make_missing_log_problem(head: Head) -> Problem:
     return Problem(line.LOG_NAME, f"is missing, and held {head.position.seq:,} events", head.position.seq)
 
 
-def is_unclean(fd: int, after: Position, head: Head | None, size: int) -> bool:
+def is_torn_tail(fd: int, after: Position, head: Head | None, size: int) -> bool:
     """Return whether the bytes after the last verified batch are the torn tail of a crash, which the next writer seals.
 
     They are damage where they were acknowledged, where the file does not begin as a ledger does, and where they have

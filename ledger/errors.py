@@ -1,4 +1,4 @@
-"""The exceptions of Tallybook with their exit codes, and ``Problem``, which reports bad data without raising.
+"""The exceptions of many modules with their exit codes, and ``Problem``, which reports bad data without raising.
 
     TallybookError            message of one line, and the exit code
     ├── BadInputError         2  the input is invalid

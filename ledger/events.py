@@ -411,7 +411,7 @@ class PointRetired(CurationEvent):
 
 
 class PointRestored(CurationEvent):
-    """An entry returns with the text and counts that it had last; only a later harmful rating can prune it again."""
+    """An entry returns with its last text and counts, exempt from pruning until a harmful rating or an edit of them."""
 
 
 class PointPinned(CurationEvent):

@@ -449,7 +449,8 @@ class Transaction:
 
         Args:
             key: The key.
-            payload: Digest of what is delivered, where the caller gave the key.
+            payload: Digest of what is delivered, where the caller gave the key. A shared log compares it; here the
+                caller does, with the batch that is returned.
         """
         del payload
         self.look_up((key,))

@@ -1,4 +1,4 @@
-"""Constants of the ledger and its playbook that hooks need, in a module of their own so that hooks load quickly."""
+"""Constants of the ledger and its playbook that several modules share; without imports, because hooks load them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ PLAYBOOK_NEUTRAL = frozenset(
         "session.measured",
     }
 )
-"""Kinds of events that do not change the playbook; a test compares them with what the playbook's view folds."""
+"""Kinds of events that do not change the playbook.
+
+The beginning of a ledger, a repair and an item that an import skipped are not among them, although no entry changes.
+"""
 
 PERSONAL_PREFIX = "my_"
 """The beginning of the names in a person's own playbook."""

@@ -273,7 +273,7 @@ def _scan_log(log: LogFile, after: Position) -> Iterator[list[RawBatch]]:
 
 def _refuse_damage(scan: Scan, head: Head | None) -> None:
     """Refuse a log of which a scan ended early, unless what follows is a torn tail."""
-    if scan.stop is not None and not damage.is_unclean(scan.fd, scan.stop.position, head, scan.end):
+    if scan.stop is not None and not damage.is_torn_tail(scan.fd, scan.stop.position, head, scan.end):
         raise DamagedLedgerError([scan.stop.problem])
 
 

@@ -203,7 +203,7 @@ def _verify_chain(log: JsonlLog, fd: int, size: int, head: Head | None, findings
     """Yield the batches whose chain verifies, after checking their heads; report the gaps between them."""
     for batch in survey(fd, START, size, findings.pending):
         if isinstance(batch, Gap):
-            if damage.is_unclean(fd, batch.stop.position, head, size):
+            if damage.is_torn_tail(fd, batch.stop.position, head, size):
                 left = size - batch.stop.position.offset
                 findings.notes.append(f"{left:,} bytes at the end were never acknowledged; the next writer seals them")
                 return

@@ -1,1 +1,1 @@
-"""Text templates that reach a model, shipped as package data; a file of the same name in the user's folder wins."""
+"""Texts shipped as package data: templates for models, files of plugins, the tables of PostgreSQL, sample settings."""

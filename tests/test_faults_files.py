@@ -102,7 +102,7 @@ def test_a_union_merge_is_joined_with_a_head(merged: Project) -> None:
 def test_a_side_that_an_earlier_version_sealed_is_found(merged: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """An import of the file itself brings the events in a sealed range that follow an event before it."""
     with monkeypatch.context() as patch:
-        patch.setattr(damage, "is_unclean", lambda *_: True)
+        patch.setattr(damage, "is_torn_tail", lambda *_: True)
         with reading.open_log(merged).transaction():
             pass
     assert {"one": (1, 0)} == counts(merged)

@@ -158,7 +158,7 @@ def test_a_hook_loads_the_standard_library_only_and_little_of_it(
 
 @pytest.mark.parametrize("kind", BODIES)
 def test_events_of_the_hook_path_match_their_classes(kind: str) -> None:
-    """The literals of the hook path have the fields of their classes in order, and change no playbook."""
+    """The literals of the hook path have the fields of their classes in order."""
     cls, version = EVENT_TYPES[kind]
     fields = attrs.fields(cls)
     body = tuple(field.name for field in fields if FREE not in field.metadata)

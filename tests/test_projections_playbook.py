@@ -50,13 +50,14 @@ from tallybook.ledger.events import (
     ReflectionStarted,
     TranscriptRead,
 )
+from tallybook.ledger.playbook_constants import PLAYBOOK_NEUTRAL
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.projections.history.reflections import REFLECTIONS, Failure, ReadPosition, Reflections
 from tallybook.projections.playbook.entry import POLICIES, SPEC_POLICY, Policy
 from tallybook.projections.playbook.fold import fold, fold_history
 from tallybook.projections.playbook.fold import history as retold
 from tallybook.projections.playbook.render import playbook_bytes, playbook_dict
-from tallybook.projections.playbook.view import PLAYBOOK, Playbook, playbook_view
+from tallybook.projections.playbook.view import CHANGES, PLAYBOOK, Playbook, playbook_view
 from tallybook.projections.surfaces.history import checkpoints
 
 # Curation
@@ -235,6 +236,13 @@ def test_an_entry_has_what_its_events_say(stretches: list[list[Any]], shown: lis
     assert [Entry(*values) for values in shown] == [*playbook(*stretches).entries.values()]
 
 
+def test_every_kind_changes_the_playbook_or_is_neutral() -> None:
+    """Only kinds of a ledger's beginning and repair are neither; what they stand beside may change it."""
+    changing = [events.KIND_OF[cls] for cls in CHANGES if cls in events.KIND_OF]
+    neither = ["ledger.opened", "item.skipped", "log.recovered"]
+    assert sorted(events.EVENT_TYPES) == sorted([*changing, *PLAYBOOK_NEUTRAL, *neither])
+
+
 def test_an_entry_leaves_in_one_way() -> None:
     """An entry that the next update would have pruned stays retired."""
     state = playbook([A, *HARMFUL[:3], PointRetired("kpt_001", ""), CLOSE])
@@ -246,12 +254,22 @@ def test_a_stamp_is_of_the_last_change() -> None:
     assert (1, "chain-0") == fold_playbook(history([[A], [ASKED]])).stamp
 
 
-@pytest.mark.parametrize(("rater", "is_protected"), [("agent", False), ("human", True)])
-def test_votes_of_agents_protect_nothing(rater: str, is_protected: bool) -> None:
-    """Helpful ratings protect an entry, and the one that it is merged into, unless agents gave them."""
-    rated = PointRated("kpt_001", "helpful")
-    votes = make_batch(*(EventRecord(seq, DAY, rated, f"id-{seq}", Author(rater, None)) for seq in range(3, 7)))
-    told = [*history([[A, B]]), votes]
+@pytest.mark.parametrize(
+    ("given", "is_protected"),
+    [
+        ([("agent", "helpful")] * 4, False),
+        ([("human", "helpful")] * 3, True),
+        ([("human", "helpful"), ("agent", "harmful")] * 3, True),
+        ([("human", "helpful"), ("human", "harmful")] * 3, False),
+    ],
+)
+def test_votes_of_agents_protect_nothing(given: list[tuple[str, str]], is_protected: bool) -> None:
+    """More helpful than harmful ratings protect an entry, and one that it is merged into, unless agents gave them."""
+    votes = (
+        make_batch(EventRecord(seq, DAY, PointRated("kpt_001", rating), f"id-{seq}", Author(rater, None)))
+        for seq, (rater, rating) in enumerate(given, 3)
+    )
+    told = [*history([[A, B]]), *votes]
     merged = append_batches(told, [PointMerged("kpt_002", ("kpt_001",), "")])
     for batches, name in ((told, "kpt_001"), (merged, "kpt_002")):
         state = fold_playbook(batches)
@@ -283,17 +301,11 @@ def test_an_entry_returns_under_final(
     assert (text, counts) == ((None, None) if point is None else (point.text, (point.helpful, point.harmful)))
 
 
-# Weights
-
-
 # Undo in the fold: an undone event was never there, and curation of an entry counts.
 
 
 UNDO_HISTORIES = st.lists(st.lists(SAID, min_size=1, max_size=5), min_size=1, max_size=6)
 FUTURES = st.lists(st.lists(SAID, min_size=1, max_size=4), max_size=3)
-
-
-# Laws
 
 
 @given(UNDO_HISTORIES, FUTURES, st.data())

@@ -205,7 +205,7 @@ CURATIONS: Final[dict[str, Callable[[Curation, Playbook], Event]]] = {
     "move": _move,
     "merge": _merge,
 }
-"""Verb of a curation request → function that decides it."""
+"""Verb of a curation request → function that decides it; a new last day is decided besides."""
 
 
 # ---- Operations of a curator ----

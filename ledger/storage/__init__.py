@@ -1,1 +1,1 @@
-"""Files of the ledger's folder and of its cache: locks, the head, keys, the spool, redaction."""
+"""Files of the ledger's folder and of its cache: locks, the head, caches, the spool, redaction."""

@@ -1,6 +1,6 @@
 """Access to files where systems differ or a mistake would lose data: open, lock, write, flush. Standard library only.
 
-CannotWriteError means that nothing was written, OutcomeUnknownError that bytes were written and not confirmed.
+CannotWriteError means that nothing was recorded, OutcomeUnknownError that bytes were written and not confirmed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The head file, which says how far the ledger is acknowledged, and checks of the log by it. Standard library only.
 
 The head is not a cache. The disk has confirmed all bytes before its offset, so anything wrong there is damage; the
-bytes after it may be a torn tail. It is written in place after each successful flush, and never goes back.
+bytes after it may be a torn tail. It is written in place after each flush, also one that failed, and its offset never
+goes back.
 
     tallybook-head VERSION SEQ CHAIN OFFSET AT BOOT SUSPECT FAILURES CRC
 

@@ -377,7 +377,7 @@ def _nearness(book: Playbook, entry: Entry) -> str:
     """Return in words how near an entry is to being pruned; empty where NEAR more harmful ratings leave it."""
     worse = [attrs.evolve(entry, harmful=entry.harmful + more) for more in range(NEAR + 1)]
     more = next((more for more, rated in enumerate(worse) if book.prunes(rated)), None)
-    if more is None or book.protects(entry):
+    if more is None or book.is_exempt(entry):
         return ""
     if not more:
         return "the next update prunes it"

@@ -1,4 +1,4 @@
-"""An entry of the playbook after a rating, and the policies that prune entries.
+"""What ratings do to an entry: its counts, and the policies that prune it; and the text by which entries are equal.
 
 The default policy is the specification's (REQ-SCORE-007).
 """
@@ -117,7 +117,7 @@ POLICIES: Final = {
         ),
     )
 }
-"""Name → policy, with the specification's floor and margin. To add one, add a row here and in projections/README.md."""
+"""Name → policy, with the specification's floor and margin. `cog` writes them into projections/README.md."""
 
 
 _WORD: Final = re.compile(r"\w+")

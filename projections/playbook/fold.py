@@ -96,14 +96,14 @@ def fold(view: View[S], batches: Iterable[Batch], state: S | None = None, until:
 # Undone events
 
 _UNDOABLE = ("playbook.", "point.", "metrics.", "benchmark.", "feedback.", "baseline.", "session.ended", "lift.")
-# What agents, transcripts and raters reported has happened: after an undo it still counts as read and as given.
+# What was injected and cited has happened: after an undo it still counts as given and as read.
 _REPORTS = ("playbook.injected", "point.cited")
 UNDOABLE: frozenset[type[Any]] = frozenset(
     cls
     for kind, (cls, _) in events.EVENT_TYPES.items()
     if kind == "events.voided" or (kind.startswith(_UNDOABLE) and kind not in _REPORTS)
 )
-"""Kinds that can be undone: those that change the playbook, a score or a question of lift, and undo itself."""
+"""Kinds that can be undone: what people decide, rate, note or propose, what scores and lift count, and undo itself."""
 
 
 @attrs.frozen

@@ -87,7 +87,7 @@ class Playbook(State):
     has_begun: bool = False
     prefix: str = attrs.field(default=names.PREFIX, eq=False)
 
-    def protects(self, entry: Entry) -> bool:
+    def is_exempt(self, entry: Entry) -> bool:
         """Say whether an entry is exempt from pruning: it is pinned, or was restored with so many harmful ratings."""
         return entry.name in self.pinned or entry.harmful <= self.pardons.get(entry.name, -1)
 
@@ -117,7 +117,7 @@ class Playbook(State):
 
     def prunes(self, entry: Entry) -> bool:
         """Say whether the next update prunes an entry if its counts stay the same."""
-        return self.policy.prunes(entry) and not self.protects(entry)
+        return self.policy.prunes(entry) and not self.is_exempt(entry)
 
     def status_of(self, name: str) -> str:
         """Return kept, pruned, retired, merged, undone, or unknown where no entry ever had the name.
@@ -152,7 +152,7 @@ def _put(state: Playbook, entry: Entry) -> None:
     """Put an entry in, and note whether the next update prunes it."""
     state.entries[entry.name] = entry
     # No policy prunes an entry that is not more harmful than helpful, which saves asking most of the time.
-    if entry.harmful > entry.helpful and state.policy.prunes(entry) and not state.protects(entry):
+    if entry.harmful > entry.helpful and state.prunes(entry):
         state.due[entry.name] = None
     else:
         state.due.pop(entry.name, None)

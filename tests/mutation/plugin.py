@@ -40,7 +40,7 @@ AT_IMPORT = (
 """What runs when its module is imported: for a mutant of these, everything is imported anew."""
 TOPICS = re.compile(
     r"(console_lost|git_div|history|import|ledger|library_names|lift_q|projections|reflection_votes|spec|tape"
-    r"|sharing_(engines|git|laws)\.|writing_(playbook|record|redaction|secrets|until))"
+    r"|sharing_(engines|git|joins|laws|losses|playbook_file|redaction|sessions|upkeep|views)\.|writing_(playbook|record|redaction|secrets|until))"
 )
 """The beginnings of the names of the files whose tests reach the mutated modules in this process, most within 0.1 s."""
 

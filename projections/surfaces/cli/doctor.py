@@ -62,7 +62,7 @@ class Finding(NamedTuple):
     Attributes:
         level: ``ok``; ``note``, better changed; or ``bad``, someone has to act.
         message: What the check found and, where it is not plain, why that matters.
-        fix: The command or edit that fixes it; a check that is not ok always has one.
+        fix: The command or edit that fixes it; empty where there is nothing to do.
         check: Name of the check, ``spool``; the runner fills it in from the table of checks.
         is_damage: Whether acknowledged bytes are gone or changed.
     """

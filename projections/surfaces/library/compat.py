@@ -502,7 +502,7 @@ def apply_extraction(
                 after = add_rating(_entry_of(meant), event.rating)
                 meant.update(helpful=after.helpful, harmful=after.harmful)
     pruned = [
-        entry for entry in entries if SPEC_POLICY.prunes(_entry_of(entry)) and not decided.protects(_entry_of(entry))
+        entry for entry in entries if SPEC_POLICY.prunes(_entry_of(entry)) and not decided.is_exempt(_entry_of(entry))
     ]
     return [entry for entry in entries if entry not in pruned], pruned, names
 

@@ -719,7 +719,7 @@ def sync_unattended(project: Project, limit_s: float) -> int:
         with suppress(Exception):
             # Nobody reads an error here, and what went wrong is stored.
             if (log := SharedLog(project.ledger)).history.pending:
-                clock.wait_about(syncing.longest_wait(part.engine, count_recent_writers(log.copy)))
+                clock.wait_up_to(syncing.longest_wait(part.engine, count_recent_writers(log.copy)))
             sync(project, part, limit_s)
     return 0
 

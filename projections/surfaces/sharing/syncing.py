@@ -314,7 +314,7 @@ class Sync:
             self.result.tries += 1
             # In proportion to how long a try takes, so that a slow engine spreads its machines as well as a fast one.
             pause = (clock.elapsed_s() - started) * 2 ** min(self.result.tries, _MAX_DOUBLINGS)
-            clock.wait_about(min(_MAX_PAUSE_S, pause))
+            clock.wait_up_to(min(_MAX_PAUSE_S, pause))
         self._note_frontier(before.seq)
         self.result.end = self.replica.end()[:2]
         self.result.pending = self.log.refresh().count_pending()

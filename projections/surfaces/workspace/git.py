@@ -222,7 +222,7 @@ class Copy:
         """
         scan = Scan(self.fd, START, self.size, redacted)
         yield from scan
-        if scan.stop is not None and not damage.is_unclean(self.fd, scan.stop.position, None, self.size):
+        if scan.stop is not None and not damage.is_torn_tail(self.fd, scan.stop.position, None, self.size):
             raise ValueError(f"is damaged: {scan.stop.problem}")
         if self.size and not scan.position.seq:
             raise ValueError("was not written by Tallybook")

@@ -1,1 +1,1 @@
-"""Every write: mask secrets, decide under the lock, encode, append, fold, render."""
+"""Writes of verbs and library: mask secrets, decide under the lock, encode, append, fold, render."""

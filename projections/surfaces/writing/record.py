@@ -1,7 +1,7 @@
 """The write path: decide under the lock, encode, append, fold, render; or put the request into the spool.
 
-Every verb and library call that changes the playbook passes its requests to `write`. Hooks that note what a session was
-given or cited, measurements, redactions and syncs append through the log itself.
+Every verb and library call that changes the playbook by requests passes them to `write`. Hooks that note what a session
+was given or cited, measurements, redactions, syncs and copies of other ledgers append through the log itself.
 """
 
 from __future__ import annotations

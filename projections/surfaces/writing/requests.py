@@ -1,7 +1,7 @@
 """Requests as values: what can be recorded, how it is decided, which votes of agents count, and how it is spooled.
 
-A request has a `Decide`, a callable that gets the playbook, the redacted texts and the names that its sender had to
-change, and returns the events. A new kind of request is a class that is called with these arguments.
+A request has a `Decide`, a callable that takes the playbook, the digests of redacted texts, and the names that its
+sender had to change, and returns the events. A new kind of request is a class that is called with these arguments.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _SHOWN_CHARS: Final = 40
 _TERMS: Final = ("", curation.APPLY, curation.PERSON)
 
 Decide = Callable[[Playbook, Redactions, Mapping[str, str]], Decision]
-"""Decides on the playbook under the lock, without the redacted texts.
+"""Decides on the playbook, and leaves out texts that were redacted; what is recorded is decided under the lock.
 
-The mapping has name that the sender uses → the entry's name in the ledger, from its earlier requests.
-Only updates and changes translate names.
+The mapping is of names that the sender uses → names in the ledger, from its earlier requests. Only updates and changes
+translate names.
 """
 
 
@@ -50,7 +50,7 @@ class Request:
     """Something to record as one batch. Making one refuses what could never be recorded, and masks secrets.
 
     Attributes:
-        decide: What to record. Only an `Update` and plain events can wait in the spool.
+        decide: What to record. Only an `Update` and plain events have a form in the spool; those of a verb do not wait.
         by: Who records it; ``rater`` at least.
         key: The idempotency key; None for none. A legacy file is its own.
         when: When it happened, if not now.
