@@ -1,4 +1,4 @@
-"""The simulations of lift, printed as the tables of projections/history/LIFT.md.
+"""The simulations of lift, printed as the tables of projections/scores/LIFT.md.
 
 python -m tests.lift_simulation [COUNT]
 """
@@ -101,7 +101,7 @@ def null_rows(count: int) -> Iterator[tuple[str, float, str]]:
         "the mean wanders around 70": partial(plain, count=500, p=0.2),
         "the mean rises from 50 to 90": partial(raise_mean, count=500, p=0.2),
         "p falls from 0.5 to 0.1 as the mean jumps from 60 to 80": partial(change_odds, count=500),
-        "what sessions with it wrote stays, and adds up to 10 points": partial(
+        "what sessions with the unit wrote stays in the code, and adds up to 10 points": partial(
             let_effects_last, count=500, p=0.2, direct=0, carried=10
         ),
     }
@@ -125,21 +125,21 @@ def null_rows(count: int) -> Iterator[tuple[str, float, str]]:
     empty, filled = (
         count_claims(partial(fill_places, count=300, p=0.2, refilled=each), count) for each in (False, True)
     )
-    yield "the place of a held entry stays empty", empty, f"{filled:.1%} where an entry that adds 15 points fills it"
+    yield "the place of a withheld entry stays empty", empty, f"{filled:.1%} if an entry that adds 15 points fills it"
 
 
 def effect_rows(count: int) -> Iterator[tuple[str, str]]:
     """Yield a row for each world in which something has an effect: what it is, and what is found."""
     carried = [judge([*let_effects_last(rng, 400, 0.2, 5, 5)], SHARE).estimate or 0.0 for rng in chances(count)]
     yield (
-        "half of 10 points acts at once, and half stays in what was written",
+        "half of an effect of 10 points acts at once, and half stays in the code",
         f"the median estimate is {median(carried):.1f}",
     )
     verdicts = [v for rng in chances(count) for v in judge_entries(twins(rng, 400, 0.2, 10), SHARE).values()]
     apart = sum(verdict.word == "helps" for verdict in verdicts) / len(verdicts)
-    yield "two entries say the same, 10 points come from either, drawn apart", f"{apart:.0%} of them found"
+    yield "two entries that say the same, either of which adds 10 points, drawn apart", f"{apart:.0%} of them found"
     group = sum(judge([*plain(rng, 400, 0.2, 10)], SHARE).word == "helps" for rng in chances(count)) / count
-    yield "the same two drawn as one group", f"the group found in {group:.0%} of the histories"
+    yield "the same two entries, drawn as one group", f"the group found in {group:.0%} of the histories"
     effects = {f"e{number}": {0: 10.0, 1: 10.0, 2: -10.0}.get(number, 0.0) for number in range(30)}
     right = wrong = 0
     for rng in chances(count):
@@ -162,8 +162,8 @@ def compare_forecast(count: int) -> tuple[str, str]:
         took.append((first_claim({"": trials}, SHARE) or len(trials)) - 60)
     low, middle, high = quantiles(named, n=4)
     return (
-        "10 points, p = 0.2, after 60 sessions: how many more",
-        f"named {middle:.0f} (half of the numbers from {low:.0f} to {high:.0f}), took {median(took):.0f}",
+        "an effect of 10 points, p = 0.2: further sessions, estimated after 60",
+        f"estimated {middle:.0f} (the middle half from {low:.0f} to {high:.0f}), needed {median(took):.0f}",
     )
 
 
@@ -182,7 +182,7 @@ def main(words: Sequence[str]) -> int:
         found = median_sessions(effect, p, fifth)
         worst = max(worst, found / reference)
         write(f"| {effect} | {p} | {found:.0f} | {reference} | {found / reference:.2f} |\n")
-    write("\n| no effect, and | false claims | otherwise |\n|---|---|---|\n")
+    write("\n| no effect, and | false claims | without the measure |\n|---|---|---|\n")
     for text, share, otherwise in null_rows(fifth):
         false = max(false, share)
         write(f"| {text} | {share:.1%} | {otherwise} |\n")

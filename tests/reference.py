@@ -104,16 +104,16 @@ def telemetry() -> Iterator[str]:
 
 
 def _telemetry(row: Row) -> str:
-    values = {SUCCESS: "+1?", FLAG: "true?", STATED: "+1 where it says that it went well"}
+    values = {SUCCESS: "+1?", FLAG: "true?", STATED: "+1 if it reports success"}
     counters = (f"`{name}` {values[by] if isinstance(by, str) else f'+{by}'}" for name, by in row.counters.items())
     gauges = (
         ", also as ".join(filter(None, [f"`{name}`", ", ".join(f"`{key}`" for key in keys)]))
         for name, keys in row.gauges.items()
     )
     others = {
-        "`session.ended`, with its version": row.ends_session,
-        "the metric of its `name` and `value`": row.is_named_metric,
-        "all numbers that it brings": row.is_metrics_object,
+        "`session.ended`, with the version that the session ran under": row.ends_session,
+        "one metric, from its `name` and `value`": row.is_named_metric,
+        "all numbers in it": row.is_metrics_object,
     }
     added = "; ".join(chain(counters, gauges, (text for text, is_added in others.items() if is_added)))
     of = f" of {row.component}" if row.component else ""

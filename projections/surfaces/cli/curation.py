@@ -113,7 +113,7 @@ def reword(project: Project, /, *, name: str, text: str | None, until: str | Non
     """Change the text of an entry.
 
     Its name and its counts stay. A TEXT of - is read from standard input. Without TEXT, only the day of --until
-    changes; --until never lets the entry hold without an end.
+    changes; `--until never` removes the day.
 
     --json answers as retire
     """
@@ -130,8 +130,8 @@ def reword(project: Project, /, *, name: str, text: str | None, until: str | Non
 def move(project: Project, /, *, section: str, **options: Any) -> None:
     """Move entries to a section.
 
-    SECTION is patterns, mistakes, user, project or others: a heading of the later playbook format, the beginning of
-    one, or its slug.
+    SECTION is patterns, mistakes, user, project or others. These are beginnings of the headings of the later playbook
+    format; the whole heading or its slug works too.
 
     --json answers as retire
     """
@@ -164,11 +164,11 @@ def merge(project: Project, /, *, name: str, merged: tuple[str, ...], **options:
 def undo(project: Project, /, **options: Any) -> None:
     """Undo the last change, an event or a session.
 
-    The playbook is folded without the undone events; the answer has the command that redoes them. ID is the number of
-    an event. For an event about one entry (a rating, a new text), that event is undone. For an update, an edit, an
-    import, a measurement or an undo, its whole batch is undone. Without ID, the last change of the playbook or the
-    scores is undone, but never an import, a redaction or an undo: the answer then lists the commands to choose from.
-    Without ID, --session alone names the session to undo, like --of.
+    The playbook is then computed without the undone events; the answer has the command that brings them back. ID is the
+    number of an event. For an event about one entry (a rating, a new text), that event is undone. For an update, a
+    manual edit, an import, a measurement or an undo, its whole batch is undone. Without ID, the last change of the
+    playbook or the scores is undone, but never an import, a redaction or an undo: the answer then lists the commands to
+    choose from. Without ID, --session alone names the session to undo, like --of.
 
     --json answers {seq, events, redo}, an event {seq, summary}; redo is the command that reverses the undo
     """
@@ -230,7 +230,7 @@ _everything = click.option("--all", "everything", is_flag=True, help="Take every
 def proposals(project: Project, /, *, as_json: bool) -> None:
     """List the changes that agents proposed.
 
-    A person decides them with `proposals accept` and `proposals reject`.
+    A person decides about them with `proposals accept` and `proposals reject`.
 
     --json answers [{seq, at, by, verb, name, merged, text, cause, reason, entries}]
     """
@@ -267,9 +267,9 @@ def _proposal_lines(record: EventRecord, state: Playbook) -> Iterator[str]:
 def accept(project: Project, /, **options: Any) -> None:
     """Make changes that agents proposed.
 
-    Each is shown with the entries as they are, then made, one batch for each. NUMBER is the number of a proposal, as
-    `proposals` lists it. Inside an agent this is refused. Lessons and redactions are accepted only by their number,
-    because a lesson has to be read first and a redaction cannot be undone.
+    Each proposal is shown with its entries as they are now; then its change is recorded as a batch of its own. NUMBER
+    is the number of a proposal, as `proposals` lists it. Inside an agent this is refused. Lessons and redactions are
+    accepted only by their number, because a lesson has to be read first and a redaction cannot be undone.
 
     --json answers [{proposal, events}]
     """
@@ -330,7 +330,7 @@ OUT_OF_REACH = "git history, checkouts, backups, other copies and other users' c
     example="tallybook redact --text - --reason 'a name' --yes < name.txt; tallybook redact 12 --reason typo",
 )
 @click.argument("event", metavar="[ID]", required=False)
-@click.option("--text", help="Redact every event and file with this text; - reads it.")
+@click.option("--text", help="Redact this text everywhere; - reads it from stdin.")
 @click.option("--reason", help="State why; stored in the ledger.")
 @click.option("--dry-run", is_flag=True, help="List what holds the text and change nothing.")
 @click.option("--yes", is_flag=True, help="Redact --text without asking.")

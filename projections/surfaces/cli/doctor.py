@@ -558,7 +558,7 @@ _MAX_LINES_PER_CHECK = 8
 def doctor(project: Project, /, *, as_json: bool) -> int:
     """Check the ledger, hooks and settings, and suggest fixes.
 
-    Nothing is changed.
+    The command changes nothing.
 
     --json answers {ok, findings}, a finding {check, level, message, hint}
     """
@@ -567,7 +567,7 @@ def doctor(project: Project, /, *, as_json: bool) -> int:
 
 @click.command(cls=Verb, example="tallybook check --min 75 --markdown")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown, for the summary of a job.")
-@click.option("--if-present", is_flag=True, help="Pass where there is no ledger, for hooks of git.")
+@click.option("--if-present", is_flag=True, help="Pass where there is no ledger, for git hooks.")
 @gate_options
 def check(project: Project, /, *, as_markdown: bool, if_present: bool, as_json: bool, **options: Any) -> int:
     """Run verify, replay --check and score gate at once, for CI.

@@ -52,8 +52,8 @@ _FORMS: Final = {
 @at_when
 @click.option("--gone", is_flag=True, help="List the entries that left the playbook, and why.")
 @click.option("--last-change", is_flag=True, help="Show the event that last changed each entry.")
-@click.option("--as-agent", is_flag=True, help="Show the entries of a session; an agent records that.")
-@click.option("--for", "for", metavar="TEXT", help="Rank by this task; - reads it; with --as-agent.")
+@click.option("--as-agent", is_flag=True, help="Show what a session is given; inside an agent, record it.")
+@click.option("--for", "for", metavar="TEXT", help="Rank for this task; - is standard input; with --as-agent.")
 @click.option("--explain", is_flag=True, help="Show the parts of each score; with --for.")
 @click.option("--session", metavar="ID", help="Show what this session is given; with --as-agent.")
 def show(project: Project, /, *, names: tuple[str, ...], as_json: bool, **options: Any) -> None:
@@ -62,14 +62,15 @@ def show(project: Project, /, *, names: tuple[str, ...], as_json: bool, **option
     WHEN is an event number, ~N (N events before the last), a date or time, an age such as 2d, session:ID (before that
     session), session:ID+ (after it) or git:REV (the playbook of a commit). --gone lists the entries that were pruned,
     retired, removed, merged or undone; the latest comes last. --last-change names for each entry the event that last
-    changed its counts, its text or its status. --as-agent ranks the entries for a task: the score of an entry is the
-    relevance of the task's words plus the proof of its ratings. Inside an agent that answer is recorded as an
-    injection.
+    changed its counts, its text or its status. --as-agent shows the entries that a session is given. With --for it
+    ranks them for a task: the score of an entry is the relevance of the task's words plus the proof of its ratings, the
+    lower end of the 95 % interval of its share of helpful ones; --sort trust sorts by that end. Inside an agent the
+    answer is recorded as an injection.
 
     --json answers the playbook in the specification's format; --gone: [{name, text, helpful, harmful, status, rule,
-    reason, into, event}]; --last-change: [{name, text, helpful, harmful, event}], where seq and id of a manual edit are
-    null until a command records it; --as-agent: {entries, left_out, chars, budget_chars}, an entry {name, text,
-    helpful, harmful}, and with --for score, words and proof
+    reason, into, event}]; --last-change: [{name, text, helpful, harmful, event}], whose event has null as seq and id
+    for a manual edit that is not recorded yet; --as-agent: {entries, left_out, chars, budget_chars}, an entry {name,
+    text, helpful, harmful}, and with --for score, words and proof
     """
     if names:
         words = " ".join(names)
@@ -186,9 +187,9 @@ def add(project: Project, /, *, text: str, again: bool, as_json: bool, **options
     """Add an entry to the playbook.
 
     A TEXT of - is read from standard input. The answer has the entry's name. A text that differs from an entry only in
-    case, white space and final punctuation is refused: the answer names that entry, to be rated. Where the text
-    resembles an entry, the answer names it and the words that differ. After the day of --until the entry stays, is not
-    injected, and `review` asks about it.
+    case, white space and final punctuation is refused: the answer names that entry, so that you can rate it. If the
+    text only resembles an entry, it is added, and the answer names that entry and the words that differ. After the day
+    of --until the entry stays in the playbook but is no longer injected, and `review` asks about it.
 
     --json answers as record
     """

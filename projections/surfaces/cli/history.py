@@ -95,8 +95,9 @@ def _select(project: Project, options: Mapping[str, Any]) -> tuple[Log, EventFil
 def log(project: Project, /, *, as_json: bool, **options: Any) -> None:
     """List events, newest last.
 
-    With a NAME, only the events that name this entry; an update that prunes entries names none, `why NAME` shows it.
-    WHEN is as for `show --at`; --since A --until B lists the events between the playbooks of `diff A B`.
+    With a NAME, only the events that name this entry are listed. The event of an update names no entry that it prunes;
+    `why NAME` shows the pruning. WHEN is as for `show --at`; --since A --until B lists the events between the playbooks
+    of `diff A B`.
 
     --json answers one event a line, with undone_by where it was undone
     """
@@ -140,8 +141,8 @@ def sql(project: Project, /, *, query: str, when: str | None, as_json: bool) -> 
     """Query the ledger in SQL.
 
     The database is SQLite. A QUERY of - is read from standard input. Tables: events, ratings, sessions, points (the
-    playbook) and graveyard; PRAGMA table_info(NAME) shows their columns. A query cannot write, nor read a file or an
-    address. --json prints one object a line for each row.
+    playbook) and graveyard (the entries that left it); PRAGMA table_info(NAME) shows their columns. A query cannot
+    write, and cannot read files or network addresses. --json prints one object a line for each row.
 
     --json answers one row a line
     """
@@ -259,7 +260,7 @@ def bisect(project: Project, /, **options: Any) -> int:
 
     A CONDITION compares (> >= < <= == !=) whole numbers, count (the number of entries), NAME.helpful and NAME.harmful,
     tests exists(NAME), pruned(NAME), retired(NAME), merged(NAME), pinned(NAME) or "words" in NAME.text, and joins these
-    with and, or, not and parentheses. Quote a NAME with characters other than letters, digits and _.
+    with and, or, not and parentheses. Put a NAME that has other characters than letters, digits and _ in quotes.
 
     --json answers {condition, moment, event, before, after, began}
     """
@@ -362,7 +363,7 @@ def _cut(text: str) -> str:
     help="Prune by this policy; playbook.json follows sticky.",
 )
 @click.option("--floor", metavar="N", type=_COUNT, help="Prune at N harmful ratings or more.")
-@click.option("--margin", metavar="N", type=_COUNT, help="Prune at N more harmful than helpful ratings or more.")
+@click.option("--margin", metavar="N", type=_COUNT, help="Prune where harmful exceeds helpful by N or more.")
 @click.option("--without", metavar="WHAT", multiple=True, help="Leave out session:ID, rater:NAME or SEQ; repeatable.")
 @click.option("--merge", metavar="A B", nargs=2, multiple=True, help="Merge B into A at the end; repeatable.")
 @at_when
@@ -370,8 +371,8 @@ def _cut(text: str) -> str:
 def what_if(project: Project, /, **options: Any) -> None:
     """Replay history under another policy or without some events.
 
-    With --merge, entries are merged at the end, as `tallybook merge` would. The answer compares that playbook with the
-    real one. Nothing is recorded, and playbook.json stays as it is.
+    With --merge, entries are merged at the end, as `tallybook merge` would merge them. The answer compares the
+    resulting playbook with the real one. Nothing is recorded, and playbook.json stays as it is.
 
     --json answers {policy, rule, without, at, real, other, back, gone, changed}; --merge: also merge, [{name, merged,
     pruned}], where pruned says whether the next update would prune the result

@@ -46,12 +46,12 @@ def init(
 ) -> None:
     """Install the hooks, commands and settings of an agent.
 
-    AGENT is claude, codex, gemini, copilot or cursor; the default is claude, and then the answer lists the other agents
-    found here. The project gets a ledger as well; --mine makes a playbook of your own in Claude's user
-    folder instead, and changes nothing else. A second run changes only hook lines that another version
-    or installation of Tallybook wrote; the agent's other settings stay as they are.
+    AGENT is claude, codex, gemini, copilot or cursor; the default is claude, and the answer then lists the other agents
+    found on this machine or in the project. The project gets a ledger as well; --mine makes a playbook of your own in
+    Claude's user folder instead, and changes nothing else. A second run adds missing files and changes only hook lines
+    that another version or installation of Tallybook wrote; the agent's other settings stay as they are.
 
-    --json answers {changed, left, diff, others}, a file {path, what, why}
+    --json answers {changed, left, diff, others}, each file is {path, what, why}
     """
     root = context.find_root()
     if whose["mine"] or root.params["mine"]:
@@ -93,8 +93,8 @@ def init(
 def uninstall(context: click.Context, /, *, agents: tuple[str, ...], user: bool, dry_run: bool, as_json: bool) -> None:
     """Remove what init installed; the ledger stays.
 
-    AGENT is claude, codex, gemini, copilot or cursor; without AGENT, the files of all agents are removed.
-    Settings that are unchanged since `init` get their earlier text back; from others only the hooks are removed.
+    AGENT is claude, codex, gemini, copilot or cursor; without AGENT, the files of all agents are removed. Settings that
+    are unchanged since `init` get their earlier text back; from settings that were changed, only the hooks are removed.
 
     --json answers as init, without others
     """

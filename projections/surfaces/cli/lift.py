@@ -23,14 +23,14 @@ from tallybook.projections.surfaces.workspace.project import Project
 
 @click.command(cls=Verb, rater="human", example="tallybook lift ask playbook")
 @click.argument("words", metavar="[ask playbook|new|NAME... | stop | NAME]", nargs=-1)
-@click.option("--outcome", metavar="OUTCOME", default="clean", help="Compare by clean, or by a score; for ask.")
+@click.option("--outcome", metavar="OUTCOME", default="clean", help="With ask: compare by clean, or by a score.")
 @at_when
 def lift(project: Project, /, *, words: Sequence[str], outcome: str, when: str | None, **options: Any) -> None:
     """Measure whether the playbook and its entries help.
 
     `ask` begins a question: some later sessions go without the entries in question, and their scores are compared with
     those of the others. The score is the share of tool calls that did not fail, or --outcome. `stop` closes the
-    question. Without a word, every question is shown; with a NAME, the results for that entry.
+    question. Without arguments, every question is shown; with a NAME, the results for that entry.
 
     --json answers [{number, question, names, outcome, share, asked, stopped, drawn, verdicts}]; ask: one of them, with
     hold, withheld and plan

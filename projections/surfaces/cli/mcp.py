@@ -464,14 +464,14 @@ TOOLS: Final[Mapping[str, type[PlaybookTool | WhyTool | HistoryTool | RateTool |
 
 
 @click.command(epilog="Example: claude mcp add tallybook -- tallybook mcp")
-@click.option("--session", metavar="ID", help="Record this session; by default the agent's or a new one.")
+@click.option("--session", metavar="ID", help="Record under this session; by default the agent's or a new one.")
 @click.pass_obj
 def mcp(project: Project, /, *, session: str | None) -> None:
     """Serve the playbook to a model over MCP.
 
-    A client of the Model Context Protocol starts it and talks to it over standard input and output. What the model
-    rates and adds has the rater agent; `tallybook undo --of SESSION` takes it back. The setting write = false in the
-    section [mcp] lets the model only read.
+    A client of the Model Context Protocol starts it and talks to it over standard input and output. Ratings and entries
+    of the model are recorded with the rater `agent`; `tallybook undo --of SESSION` undoes them. The setting write =
+    false in the section [mcp] lets the model only read.
     """
     # A session that the ledger cannot hold stops the server at once, so that no rating fails later.
     provenance_of({"session": session})

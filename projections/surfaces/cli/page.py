@@ -37,8 +37,8 @@ def page(project: Project, /, *, name: str | None, when: str | None, as_json: bo
     """Write a page that shows the history in a browser.
 
     The page is one HTML file: it needs no server and no network, and can be mailed. It shows the playbook at every
-    moment, and opens at the end, or at WHEN, with the entry NAME selected. A served page is refreshed while the ledger
-    grows; only a browser that opened its address can read it.
+    moment, and opens at the end, or at WHEN, with the entry NAME selected. With --serve the page is refreshed while the
+    ledger grows, and only a browser that opened the printed address can read it.
 
     --json answers {path, bytes, counts, texts, quotes, head, warnings}, or {address}
     """

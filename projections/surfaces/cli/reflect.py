@@ -53,7 +53,9 @@ Row = dict[str, Any]
 @click.option("--yes", is_flag=True, help="Begin --from without asking.")
 @click.option("--rater", help="Use this rater; else that of the settings.")
 @click.option("--model", help="Use this model; else that of the settings.")
-@click.option("--tokens", type=click.IntRange(0), help="Spend at most N tokens a day, in place of the setting.")
+@click.option(
+    "--tokens", metavar="N", type=click.IntRange(0), help="Spend at most N tokens a day, in place of the setting."
+)
 @click.option("--unattended", is_flag=True, hidden=True)
 @click.option("--start", hidden=True)
 @as_json
@@ -61,7 +63,8 @@ Row = dict[str, Any]
 def reflect(project: Project, /, **options: Any) -> int:
     """Let a model rate the sessions that await reflection.
 
-    The ratings and new entries are recorded. Without a rater nothing is sent, and only the quotations are recorded.
+    The ratings and new entries are recorded. Without a rater nothing is sent; citations, the agents' marks and the
+    numbers of each session are recorded.
 
     --json answers {ended, tokens, pieces}
     """

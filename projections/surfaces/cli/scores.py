@@ -76,8 +76,8 @@ def metrics(project: Project, /, *, files: tuple[str, ...], as_json: bool, **opt
     """Record metrics and benchmarks of the agent.
 
     Feedback, baselines, ends of sessions and telemetry are recorded as well. A FILE holds JSON Lines, an array or one
-    object, compressed with gzip or not; without FILE, or with -, it is standard input. The same file a second time
-    adds nothing. A bad line is reported, and the others are recorded.
+    object, compressed with gzip or not; without arguments, or with -, standard input is read. The same file a second
+    time adds nothing. A bad line is reported, and the others are recorded.
 
     --json answers {recorded, repeated, kept, problems, more_problems, seq_from, seq_to, spooled, unscored}
     """
@@ -149,8 +149,8 @@ def _print_configuration(project: Project, *, as_json: bool) -> None:
     "--session", metavar="[ID]", is_flag=False, flag_value=_CURRENT, help="Show a session; without ID, the current one."
 )
 @click.option("--daily", is_flag=True, help="Show the latest day with data.")
-@click.option("--weekly", is_flag=True, help="Show the trend of 7 days.")
-@click.option("--monthly", is_flag=True, help="Show the trend of 30 days.")
+@click.option("--weekly", is_flag=True, help="Show the trend of the last 7 days with data.")
+@click.option("--monthly", is_flag=True, help="Show the trend of the last 30 days with data.")
 @click.option("--component", metavar="ID", help="Show one component, such as ac06.")
 @click.option("--detail", is_flag=True, help="Show the inputs of each score.")
 @click.option("--export", metavar="[FILE]", is_flag=False, flag_value=_DATED, help="Write the answer as Markdown.")
@@ -160,8 +160,8 @@ def _print_configuration(project: Project, *, as_json: bool) -> None:
 def score(project: Project, /, **options: Any) -> None:
     """Show the scores of the agent.
 
-    Days are counted back from the last scored event. Outdated score files are written. With `enabled: false` under
-    `scoring:` in scoring-config.yaml, the answer is that scoring is off.
+    A trend takes the last 7 or 30 days that have data, whatever day it is today. Score files that are out of date are
+    written again. With `enabled: false` under `scoring:` in scoring-config.yaml, the answer is that scoring is off.
 
     --json answers {date, component_scores, session_scores, grade, coverage, days, trend, focus}; for a session or a day
     the content of its file, and coverage; for a trend {metric, period, data, trend, forecast, from, to}; where scoring
@@ -249,9 +249,10 @@ def gate_options(command: common.Command) -> common.Command:
 def gate_verb(project: Project, /, *, when: str | None, as_json: bool, **options: Any) -> int:
     """Exit with 0 if the scores let the agent evolve, else 1.
 
-    A critical score closes every gate, a score below 70 its component's own, and a regression until `tallybook score
-    baseline` acknowledges it; scoring-config.yaml has the bounds. Always the latest session with a score counts.
-    Where none of the scores has data, the gate is closed. Where scoring is off, it is open.
+    A critical score closes every gate. A score below 70 closes only the gate of its own component. A regression closes
+    the gate until `tallybook score baseline` acknowledges it or a later session scores high enough. scoring-config.yaml
+    has the bounds. A gate judges the latest session that has a score. Where none of the scores has data, the gate is
+    closed. Where scoring is off, it is open.
 
     --json answers {open, day, reasons}, a reason {rule, score_id, value, bound, text, closes, day}
     """

@@ -40,17 +40,17 @@ _NO_OPTIONS: Final[dict[str, Any]] = dict.fromkeys(("name", "label", "read_only"
 @click.option("--profile", metavar="NAME", help="Log in to an object store as this profile, or `instance`.")
 @click.option("--read-only", is_flag=True, help="Read the book, and never publish anything.")
 @click.option("--yes", is_flag=True, help="Do it without asking.")
-@click.option("--without", metavar="RUN", help="Repair: leave out this run, which changes the rules.")
+@click.option("--without", metavar="RUN", help="Repair: leave out this run, whose rules no version knows.")
 @click.option("--dry-run", is_flag=True, help="Show what joining would publish and bring.")
 def share(project: Project, /, *, action: str, address: str | None, as_json: bool, **options: Any) -> int | None:
     """Share the playbook with other machines.
 
-    The machines meet in a book that git, PostgreSQL or an object store holds. ACTION is git, postgres or objects to
-    join the book there or make it, or to move it there from where this project shares it; status or members; verify,
-    repair or upgrade to look after the book; publish to let the masked text of an own event leave, which ADDRESS
-    names; or off to stop sharing. For git, ADDRESS is the name or address of a remote, by default origin. Joining,
-    and what changes the book for everyone, asks first; off a terminal it needs --yes, and inside an agent it is
-    refused.
+    The machines exchange events through a book, which git, PostgreSQL or an object store holds. With git, postgres or
+    objects as ACTION, this project joins the book there, makes it if there is none, or moves the book that it already
+    shares to that place. `status` and `members` show the book. `verify`, `repair` and `upgrade` maintain it. `publish`
+    publishes the text of one of your own events, which ADDRESS names, although it was masked. `off` stops sharing. For
+    git, ADDRESS is the name or address of a remote, by default origin. Joining, repair, upgrade and publish ask first.
+    Without a terminal they need --yes; inside an agent they are refused.
 
     --json answers a preview, the result of a sync, the state or a check
     """
@@ -187,7 +187,7 @@ def _preview_lines(shown: Mapping[str, Any], *, read_only: bool) -> list[str]:
 @click.option(
     *("--limit", "limit_s"),
     type=Number(0),
-    metavar="FLOAT",
+    metavar="SECONDS",
     default=60.0,
     show_default=True,
     help="Stop after so many seconds.",
@@ -197,9 +197,10 @@ def _preview_lines(shown: Mapping[str, Any], *, read_only: bool) -> list[str]:
 def sync(project: Project, /, *, limit_s: float, as_json: bool, **options: bool) -> int:
     """Exchange events with the shared book.
 
-    It takes in others' events and publishes own ones. What is not published within the limit waits for the next sync.
-    --rejoin takes a history of the book that differs from this machine's, sets the old copy aside, and publishes what
-    the new history lacks. Where the book moved, it names the place, asks on a terminal, and otherwise ends with 1.
+    It takes in the events of other machines and publishes those of this one. What is not published within the limit
+    waits for the next sync. If the book has another history than this machine's copy, --rejoin takes that history, sets
+    the old copy aside, and publishes the events that the new history lacks. If the book has moved, `sync` names the new
+    place and, on a terminal, asks whether to go on there; otherwise it exits with 1.
 
     --json answers {taken, published, pending, tries, end, restored, skipped, refusal, set_aside, moved, unsealed};
     --rejoin: {copy, kept, taken, landed, end, missing, pending}

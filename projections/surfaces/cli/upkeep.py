@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 def verify(project: Project, /, *, expect: str | None, salvaging: bool, as_json: bool) -> int:
     """Verify every event of the ledger.
 
-    Exit code 1: playbook.json, or a draw of lift, differs from the ledger, or there is no ledger. Exit code 3: the
-    ledger is damaged.
+    Exit code 1: playbook.json differs from the ledger, a draw of lift comes out differently when it is repeated, or
+    there is no ledger. Exit code 3: the ledger is damaged.
 
-    --json answers {ok, events, head, problems, unknown_kinds, redacted, drift}, with draws of lift also draws;
+    --json answers {ok, events, head, problems, unknown_kinds, redacted, drift}, and draws, if lift has drawn;
     --salvage: also {missing, salvaged}
     """
     verdict, state = commands.verify_and_fold(project, expect)
@@ -208,8 +208,8 @@ def export(project: Project, /, *, form: str, file: str | None, as_json: bool) -
 
     FORMAT is agents-md: the entries that a person typed, accepted or pinned, at most 2,000 characters, between two
     markers in AGENTS.md, or in FILE: CLAUDE.md, GEMINI.md or .cursor/rules/tallybook.mdc, a file of its own. What is
-    outside of the markers stays. No hook writes it: export again when `tallybook check` says that it is old. Hooks do
-    not inject what a file gives already.
+    outside of the markers stays. No hook updates the block: export again when `tallybook check` says that it is out of
+    date. Hooks do not inject entries that an agent already gets from such a file.
 
     --json answers {file, changed, names, left_out}; left_out has each entry that does not go into it, and why
     """
