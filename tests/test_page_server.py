@@ -30,6 +30,7 @@ from helpers.commands import Run
 from helpers.events import HUMAN
 from helpers.manual_edits import edit, read
 from helpers.reference_model import extraction
+from helpers.shared_machines import Team
 from helpers.view_histories import FUTURES, history
 from tallybook.ledger.records import Batch
 from tallybook.projections.history.entry_history import entries_view
@@ -37,8 +38,9 @@ from tallybook.projections.playbook.fold import fold_history
 from tallybook.projections.scores.scoring import is_enough
 from tallybook.projections.scores.summary import current_scores
 from tallybook.projections.surfaces.console.story_text import tell_story
+from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.page import server
-from tallybook.projections.surfaces.page.document import Choices, assemble, security_policy
+from tallybook.projections.surfaces.page.document import Choices, assemble, make, read_end, security_policy
 from tallybook.projections.surfaces.page.film import MAX_MOMENTS, STATUSES, fold_film
 from tallybook.projections.surfaces.page.server import REFUSED
 from tallybook.projections.surfaces.scores.configuration import state_of
@@ -212,12 +214,22 @@ def test_it_is_refreshed_while_the_ledger_grows(here: Project, served: RunningSe
     meta, document = read_page(served.ask("/", Cookie=cookie).body)
     assert (head()["head"], True) == (meta["head"], "Miller" in str(document["film"]))
     assert 0 == run("redact", "--text", "ask Miller about it", "--reason", "a name", "--yes", "--expect", "1").code
-    after = head()
-    last = after["last_redaction"]
-    assert isinstance(last, int)
-    assert int(meta["head"].partition(":")[0]) < last
+    assert (0, 1) == (meta["redactions"], head()["redactions"])
     meta, document = read_page(served.ask("/", Cookie=cookie).body)
     assert (["the texts of 1 event are redacted"], False) == (meta["warnings"], "Miller" in str(document["film"]))
+
+
+def test_a_redaction_in_a_book_is_noticed_once(team: Team) -> None:
+    """The page of a shared project and its server count it alike, pending and published."""
+    team.run("anna", "add", "ask Miller")
+    team.share("anna")
+    project, counts = Project(team.root("anna")), []
+    for words in (("show",), ("redact", "--text", "ask Miller", "--reason", "x", "--yes", "--expect", "1"), ("sync",)):
+        team.run("anna", *words)
+        meta = make(project, Choices(served=True))[1]
+        assert read_end(open_log(project)).items() <= meta.items()
+        counts.append(meta["redactions"])
+    assert [0, 1, 1] == counts
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no signals of a terminal")

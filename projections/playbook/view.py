@@ -56,7 +56,7 @@ class Playbook(State):
         order: Names of a new order, collected until the edit that they belong to closes.
         rewrites: How often earlier events were redacted or undone. A reader that holds an older state folds again from
             the beginning when this number has grown.
-        last_redaction: Last event number of the last batch that redacted text, 0 before the first.
+        redactions: How many events redacted a text.
         has_begun: Whether any playbook event that was not undone has been folded; a rating alone begins nothing.
         prefix: The beginning of new names, or BY_SECTION; whoever decides sets it, no event does.
     """
@@ -83,7 +83,7 @@ class Playbook(State):
     by_agents: dict[str, Entry] = attrs.field(factory=dict)
     order: list[str] = attrs.field(factory=list)
     rewrites: int = 0
-    last_redaction: int = 0
+    redactions: int = 0
     has_begun: bool = False
     prefix: str = attrs.field(default=names.PREFIX, eq=False)
 
@@ -335,11 +335,10 @@ def _close_edit(state: Playbook, event: events.PlaybookEdited, _: Batch) -> None
         state.placed.clear()
 
 
-def _rewrite(state: Playbook, event: events.EventRedacted | events.EventsVoided, batch: Batch) -> None:
+def _rewrite(state: Playbook, event: events.EventRedacted | events.EventsVoided, _: Batch) -> None:
     # Redaction and undo change how earlier events read, so cached states from before are stale.
     state.rewrites += 1
-    if isinstance(event, events.EventRedacted):
-        state.last_redaction = batch.last
+    state.redactions += isinstance(event, events.EventRedacted)
 
 
 def settle(state: Playbook, batch: Batch) -> None:

@@ -195,7 +195,7 @@ def plain(value: Any) -> Any:
 def comparable(state: State) -> list[Any]:
     """Return the document of a state, wherever in a file it was read."""
     # Links and places say where batches are in a file.
-    left_out = {*attrs.fields_dict(State), "stamp", "adoption", "last_redaction", "links", "places"}
+    left_out = {*attrs.fields_dict(State), "stamp", "adoption", "redactions", "links", "places"}
     values = [(name, getattr(state, name)) for name in attrs.fields_dict(type(state)) if name not in left_out]
     return [[name, _comparable_value(value)] for name, value in values]
 
@@ -227,7 +227,7 @@ CLOSE = PlaybookUpdated(0, 0, 0)
 A, B, C = (PointAdded(f"kpt_{number:03d}", text) for number, text in enumerate("abc", 1))
 # When it changed, where it was adopted, which names were used and how often the past was rewritten stay as they were.
 TIMES = {"seq", "chain", "latest_batch", "latest", "stamp", "adoption"}
-KEPT = {"used", "high_water", "rewrites", "last_redaction"}
+KEPT = {"used", "high_water", "rewrites", "redactions"}
 
 
 def list_state(state: Playbook) -> dict[str, Any]:

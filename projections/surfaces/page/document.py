@@ -40,7 +40,7 @@ from tallybook.projections.scores.view import OVERALL_ID, Scores
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.console.story_text import tell_story
 from tallybook.projections.surfaces.history.moments import Moment
-from tallybook.projections.surfaces.history.reading import has_book, open_log
+from tallybook.projections.surfaces.history.reading import current, has_book, open_log
 from tallybook.projections.surfaces.history.shared_log import read_syncs, renumber
 from tallybook.projections.surfaces.page.film import MAX_MOMENTS, STATUSES, Film, fold_film
 from tallybook.projections.surfaces.scores import configuration
@@ -50,6 +50,7 @@ from tallybook.projections.surfaces.writing.curation import is_of_entry
 from tallybook.projections.surfaces.writing.secrets import mask
 
 if TYPE_CHECKING:
+    from tallybook.ledger.log import Log
     from tallybook.projections.surfaces.history.shared_log import SharedLog
 
 
@@ -165,6 +166,12 @@ class Choices:
     served: bool = False
 
 
+def read_end(log: Log) -> dict[str, Any]:
+    """Return ``head``, the present end of a ledger, and ``redactions``, how many events redacted a text."""
+    book = current(log)
+    return {"head": f"{book.seq}:{book.chain}", "redactions": book.redactions}
+
+
 def make(project: Project, choices: Choices) -> tuple[bytes, dict[str, Any]]:
     """Return the bytes of the page of a project, and what is in it: its ``meta``, as README.md has it.
 
@@ -173,7 +180,7 @@ def make(project: Project, choices: Choices) -> tuple[bytes, dict[str, Any]]:
         UnknownEntryError: No event names the entry.
     """
     log, moment = open_log(project), choices.moment
-    now, head = log.now().at, log.head()
+    now, end = log.now().at, read_end(log)
     numbers: dict[int, tuple[str, str | None]] = {}
     # A commit's history may be another than the project's own.
     commit = moment if moment is not None and moment.commit else None
@@ -188,10 +195,11 @@ def make(project: Project, choices: Choices) -> tuple[bytes, dict[str, Any]]:
         raise NothingToDoError("page", "the ledger has no event yet", "record one first")
     meta = _meta(film, project, choices, has_commands=commit is None) | {"made": now}
     if numbers:
-        # The page's own numbers are 1, 2, 3 and so on; the server answers with the head of the ledger.
-        labels = [[new, *names] for new, names in numbers.items()]
-        meta |= {"head": f"{head.seq}:{head.chain}", "labels": labels}
+        # The page's own numbers are 1, 2, 3 and so on.
+        meta["labels"] = [[new, *names] for new, names in numbers.items()]
         meta["opens"]["event"] = film.last
+    if numbers or choices.served:
+        meta |= end
     agents = [", ".join(filter(None, names)) for _, *names in film.sessions.values()]
     quotes = [[field, mask(text)] for _, field, text in film.quotes] if choices.with_quotes else []
     content = {

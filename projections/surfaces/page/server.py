@@ -18,8 +18,8 @@ from tallybook.ledger.clock import new_secret
 from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.projections.surfaces.console.output import note
-from tallybook.projections.surfaces.history.reading import current, open_log
-from tallybook.projections.surfaces.page.document import Choices, make, security_policy
+from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.page.document import Choices, make, read_end, security_policy
 from tallybook.projections.surfaces.workspace.project import Project
 
 HOST: Final = "127.0.0.1"
@@ -87,9 +87,8 @@ class PageServer(ThreadingHTTPServer):
             return self._page
 
     def head(self) -> bytes:
-        """Return ``{head, last_redaction}`` as JSON."""
-        book = current(open_log(self._project))
-        return dumps({"head": f"{book.seq}:{book.chain}", "last_redaction": book.last_redaction}).encode()
+        """Return ``{head, redactions}`` as JSON, as a page's ``meta`` has them."""
+        return dumps(read_end(open_log(self._project))).encode()
 
     def exchange(self, token: str) -> bool:
         """Return whether a token is the current one; then it is void, and the next address is announced."""

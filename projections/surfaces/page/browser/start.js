@@ -211,8 +211,8 @@ async function follow() {
   try {
     const answer = await fetch("head", { cache: "no-store" });
     if (!answer.ok) throw new Error(answer.statusText);
-    const { head, last_redaction: redaction } = await answer.json();
-    const isRedacted = redaction > META.counts.events;
+    const { head, redactions } = await answer.json();
+    const isRedacted = redactions > META.redactions;
     if (head === META.head) warn(META.warnings || []);
     // Who plays the film or writes into a dialog is not interrupted, unless a text must leave the screen.
     else if (isRedacted || !(playing || document.querySelector("dialog[open]"))) reload(isRedacted);
