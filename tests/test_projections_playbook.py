@@ -22,6 +22,7 @@ from helpers.view_histories import (
     SAID,
     A,
     B,
+    C,
     append_batches,
     drop_events,
     fold_playbook,
@@ -215,6 +216,8 @@ HARMFUL, HELPFUL = ([*[PointRated("kpt_001", word)] * 3, CLOSE] for word in ("ha
 EDIT = PlaybookEdited(None, None, "")
 MATCHED = events.PointMatched("kpt_003", "kpt_002", 2, 1, "b")
 RESTORED = [[A, *HARMFUL], [events.PointRestored("kpt_001", "")]]
+HARMED_B = [*[PointRated("kpt_002", "harmful")] * 3, CLOSE]
+A_TO_B, B_TO_A, B_TO_C = (PointMerged(f"kpt_00{to}", (f"kpt_00{of}",), "") for to, of in ((2, 1), (1, 2), (3, 2)))
 
 
 @pytest.mark.parametrize(
@@ -229,6 +232,12 @@ RESTORED = [[A, *HARMFUL], [events.PointRestored("kpt_001", "")]]
         ([[A, *HARMFUL[:3], *HELPFUL]], [("kpt_001", "a", 3, 3)]),
         ([[A, B, events.PlaybookOrdered(("kpt_002",)), EDIT]], [("kpt_002", "b", 0, 0), ("kpt_001", "a", 0, 0)]),
         ([[A, PointRated("kpt_001", "helpful"), PointReworded("kpt_001", "", "b")]], [("kpt_001", "b", 1, 0)]),
+        ([[A, B, C, A_TO_B, B_TO_C, PointRated("kpt_001", "helpful")]], [("kpt_003", "c", 1, 0)]),
+        ([[A, B, B_TO_A, MATCHED]], [("kpt_001", "a", 2, 1)]),
+        ([[A, B, PointMerged("kpt_002", ("kpt_009", "kpt_001"), "")]], [("kpt_002", "b", 0, 0)]),
+        ([*RESTORED, [B, B_TO_A, CLOSE]], [("kpt_001", "a", 0, 3)]),
+        ([*RESTORED, [B, A_TO_B, CLOSE]], [("kpt_002", "b", 0, 3)]),
+        ([*RESTORED, [B, *HARMED_B], [events.PointRestored("kpt_002", "")], [A_TO_B, CLOSE]], [("kpt_002", "b", 0, 6)]),
     ],
 )
 def test_an_entry_has_what_its_events_say(stretches: list[list[Any]], shown: list[tuple[Any, ...]]) -> None:
@@ -270,10 +279,16 @@ def test_votes_of_agents_protect_nothing(given: list[tuple[str, str]], is_protec
         for seq, (rater, rating) in enumerate(given, 3)
     )
     told = [*history([[A, B]]), *votes]
-    merged = append_batches(told, [PointMerged("kpt_002", ("kpt_001",), "")])
-    for batches, name in ((told, "kpt_001"), (merged, "kpt_002")):
+    merged = append_batches(told, [A_TO_B])
+    edited = append_batches(told, [PointEdited("kpt_001", 3, 0, "a"), EDIT])
+    for batches, name, expected in (
+        (told, "kpt_001", is_protected),
+        (merged, "kpt_002", is_protected),
+        (append_batches(merged, [C, B_TO_C]), "kpt_003", is_protected),
+        (edited, "kpt_001", True),
+    ):
         state = fold_playbook(batches)
-        assert is_protected == state.is_protected(state.entries[name])
+        assert expected == state.is_protected(state.entries[name])
 
 
 @pytest.mark.parametrize(

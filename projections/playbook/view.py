@@ -52,7 +52,7 @@ class Playbook(State):
             None before the first.
         stamp: Event number and chain of the last playbook batch, (0, "") before the first.
         shared_stamp: Event number and chain of the shared book up to which it contains that, (0, "") without one.
-        by_agents: Name → an entry with the part of its ratings that agents gave, for those that have any.
+        by_agents: Name → how many of its helpful and harmful ratings agents gave, for those that they rated.
         order: Names of a new order, collected until the edit that they belong to closes.
         rewrites: How often earlier events were redacted or undone. A reader that holds an older state folds again from
             the beginning when this number has grown.
@@ -80,7 +80,7 @@ class Playbook(State):
     latest: Batch | str | None = None
     stamp: tuple[int, str] = (0, "")
     shared_stamp: tuple[int, str] = (0, "")
-    by_agents: dict[str, Entry] = attrs.field(factory=dict)
+    by_agents: dict[str, tuple[int, int]] = attrs.field(factory=dict)
     order: list[str] = attrs.field(factory=list)
     rewrites: int = 0
     redactions: int = 0
@@ -94,9 +94,8 @@ class Playbook(State):
     def is_protected(self, entry: Entry) -> bool:
         """Return whether only a person may change an entry: it is pinned, or proven by people and reflectors."""
         # The votes of agents protect nothing, so they are taken off.
-        others = self.by_agents.get(entry.name)
-        helpful = entry.helpful - (others.helpful if others else 0)
-        harmful = entry.harmful - (others.harmful if others else 0)
+        votes = self.by_agents.get(entry.name, (0, 0))
+        helpful, harmful = entry.helpful - votes[0], entry.harmful - votes[1]
         return entry.name in self.pinned or (helpful >= PROTECTING_RATINGS and helpful > harmful)
 
     @property
@@ -235,8 +234,12 @@ def _rate(state: Playbook, event: events.PointRated, batch: Batch) -> None:
     elif event.rating in {"helpful", "harmful"}:
         _put(state, add_rating(entry, event.rating))
     if entry is not None and batch.is_by(AGENT):
-        given = state.by_agents.get(entry.name) or Entry(entry.name, "")
-        state.by_agents[entry.name] = add_rating(given, event.rating)
+        _add_votes(state, name, (event.rating == "helpful", event.rating == "harmful"))
+
+
+def _add_votes(state: Playbook, name: str, votes: tuple[int, int]) -> None:
+    helpful, harmful = state.by_agents.get(name, (0, 0))
+    state.by_agents[name] = helpful + votes[0], harmful + votes[1]
 
 
 def _reword(state: Playbook, event: events.PointReworded, _: Batch) -> None:
@@ -286,9 +289,7 @@ def _merge(state: Playbook, event: events.PointMerged, _: Batch) -> None:
         helpful, harmful = entry.helpful + source.helpful, entry.harmful + source.harmful
         entry = Entry(entry.name, entry.text, helpful, harmful)
         if name in state.by_agents:
-            theirs, own = state.by_agents.pop(name), state.by_agents.get(entry.name) or Entry(entry.name, "")
-            counts = own.helpful + theirs.helpful, own.harmful + theirs.harmful
-            state.by_agents[entry.name] = Entry(entry.name, "", *counts)
+            _add_votes(state, event.name, state.by_agents.pop(name))
         if name in state.pardons:
             state.pardons[entry.name] = state.pardons.get(entry.name, 0) + state.pardons[name]
         _take_out(state, name)

@@ -227,7 +227,7 @@ def line(project: Project) -> str:
     recent, earlier = shares[:RECENT], shares[RECENT:]
     trend = f", {fmean(recent) - fmean(earlier):+.1f} against the {len(earlier)} before" if earlier else ""
     book = reading.current(reading.open_log(project))
-    votes = sum(given.helpful + given.harmful for given in book.by_agents.values())
+    votes = sum(map(sum, book.by_agents.values()))
     has_lessons = reading.open_own_log(project).may_contain(b'"kind":"point.proposed"')
     accepted = curation.load_proposals(project).accepted if has_lessons else 0
     return (
