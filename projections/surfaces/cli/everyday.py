@@ -69,8 +69,8 @@ def show(project: Project, /, *, names: tuple[str, ...], as_json: bool, **option
 
     --json answers the playbook in the specification's format; --gone: [{name, text, helpful, harmful, status, rule,
     reason, into, event}]; --last-change: [{name, text, helpful, harmful, event}], whose event has null as seq and id
-    for a manual edit that is not recorded yet; --as-agent: {entries, left_out, chars, budget_chars}, an entry {name,
-    text, helpful, harmful}, and with --for score, words and proof
+    for a manual edit that is not recorded yet; --as-agent: {entries, left_out, chars, budget_chars}, an entry is
+    {name, text, helpful, harmful}, with --for also score, words and proof
     """
     if names:
         words = " ".join(names)

@@ -85,7 +85,7 @@ def _select(project: Project, options: Mapping[str, Any]) -> tuple[Log, EventFil
 @click.option("--until", metavar="WHEN", help="List only events up to this moment.")
 @click.option("--session", metavar="ID", help="List only events of this session; a prefix will do.")
 @click.option("--rater", metavar="R", help="List only events of this rater: human, reflector, …")
-@click.option("--writer", metavar="W", help="List only events of this machine, in a shared book.")
+@click.option("--writer", metavar="W", help="In a shared book: only events of machine W, or of user W.")
 @click.option(
     "--kind", "kinds", metavar="K", multiple=True, help="List only this kind, or a family (point.*); repeatable."
 )

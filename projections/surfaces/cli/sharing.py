@@ -37,7 +37,7 @@ _NO_OPTIONS: Final[dict[str, Any]] = dict.fromkeys(("name", "label", "read_only"
 @click.option("--as", "label", help="Name this machine; the default is user and host.")
 @click.option("--token-env", metavar="NAME", help="Log in to git with the token in this variable.")
 @click.option("--password-file", metavar="FILE", help="Log in to PostgreSQL with the password in this file.")
-@click.option("--profile", metavar="NAME", help="Log in to an object store as this profile, or `instance`.")
+@click.option("--profile", metavar="NAME", help="Log in by this AWS profile; `instance`: by the cloud's role.")
 @click.option("--read-only", is_flag=True, help="Read the book, and never publish anything.")
 @click.option("--yes", is_flag=True, help="Do it without asking.")
 @click.option("--without", metavar="RUN", help="Repair: leave out this run, whose rules no version knows.")
