@@ -126,6 +126,15 @@ def test_the_file_is_the_document_and_its_stamp() -> None:
     assert {"ledger"} == json.loads(written).keys() - playbook_dict(made).keys()
 
 
+def test_only_the_first_file_gives_version_and_date() -> None:
+    """One that is imported into a playbook with entries gives neither, and is a change of that playbook."""
+    adopted = PlaybookAdopted("0" * 64, 0, '{"version":"9","last_updated":"1999"}')
+    first, later = playbook([adopted]), playbook([A], [adopted])
+    assert ("9", "1999", None) == (first.top["version"], first.adopted_at, first.latest)
+    assert later.latest is not None
+    assert ("1.0", None, 2) == (later.top["version"], later.adopted_at, later.latest.last)
+
+
 # Checkpoints
 
 
@@ -216,6 +225,7 @@ HARMFUL, HELPFUL = ([*[PointRated("kpt_001", word)] * 3, CLOSE] for word in ("ha
 EDIT = PlaybookEdited(None, None, "")
 MATCHED = events.PointMatched("kpt_003", "kpt_002", 2, 1, "b")
 RESTORED = [[A, *HARMFUL], [events.PointRestored("kpt_001", "")]]
+HELPED_B = PointRated("kpt_002", "helpful")
 HARMED_B = [*[PointRated("kpt_002", "harmful")] * 3, CLOSE]
 A_TO_B, B_TO_A, B_TO_C = (PointMerged(f"kpt_00{to}", (f"kpt_00{of}",), "") for to, of in ((2, 1), (1, 2), (3, 2)))
 
@@ -234,6 +244,10 @@ A_TO_B, B_TO_A, B_TO_C = (PointMerged(f"kpt_00{to}", (f"kpt_00{of}",), "") for t
         ([[A, PointRated("kpt_001", "helpful"), PointReworded("kpt_001", "", "b")]], [("kpt_001", "b", 1, 0)]),
         ([[A, B, C, A_TO_B, B_TO_C, PointRated("kpt_001", "helpful")]], [("kpt_003", "c", 1, 0)]),
         ([[A, B, B_TO_A, MATCHED]], [("kpt_001", "a", 2, 1)]),
+        (
+            [[A, B, B_TO_A, PointEdited("kpt_002", 0, 0, "b"), EDIT, HELPED_B]],
+            [("kpt_001", "a", 0, 0), ("kpt_002", "b", 1, 0)],
+        ),
         ([[A, B, PointMerged("kpt_002", ("kpt_009", "kpt_001"), "")]], [("kpt_002", "b", 0, 0)]),
         ([*RESTORED, [B, B_TO_A, CLOSE]], [("kpt_001", "a", 0, 3)]),
         ([*RESTORED, [B, A_TO_B, CLOSE]], [("kpt_002", "b", 0, 3)]),

@@ -162,7 +162,7 @@ def _put_new(state: Playbook, entry: Entry) -> None:
     _put(state, entry)
     state.gone.pop(entry.name, None)
     state.pruned.pop(entry.name, None)
-    # A merged entry that a manual edit brings back is an entry of its own again.
+    # A merged entry that a manual edit brings back is an entry of its own again, with its own ratings.
     state.merged.pop(entry.name, None)
     _reserve_name(state, entry.name)
 
@@ -226,7 +226,7 @@ def _edit_entry(state: Playbook, event: events.PointEdited, _: Batch) -> None:
 
 
 def _rate(state: Playbook, event: events.PointRated, batch: Batch) -> None:
-    name = event.name if event.name in state.entries else state.merged.get(event.name, event.name)
+    name = state.merged.get(event.name, event.name)
     entry = state.entries.get(name)
     if entry is None:
         if name in state.pruned and not state.policy.is_permanent:
