@@ -14,14 +14,13 @@ from typing import Any
 
 import pytest
 
-from helpers.commands import ROOT, CommandResult, Run, assert_refused, verbs
+from helpers.commands import MAIN, ROOT, Run, assert_refused, verbs
 from helpers.events import HUMAN, list_events
 from helpers.reference_model import extraction
 from tallybook.projections.surfaces.cli.main import VERBS
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import commands
 
-MAIN = "from tallybook.__main__ import main; main()"
 THRICE_HARMFUL = json.dumps(extraction(*[("kpt_001", "harmful")] * 3)).encode()
 
 
@@ -44,25 +43,15 @@ def test_help_shows_an_example(run: Run, verb: str) -> None:
     assert f"tallybook {verb}" in answer.out.partition("Example: ")[2].replace("\n  ", " ")
 
 
-def real(project: Path, *arguments: str, stdin: str = "", **environment: str) -> CommandResult:
-    """Run the command in a process of its own."""
-    command = [sys.executable, "-c", MAIN, "--project", str(project), *arguments]
-    env = os.environ | environment
-    done = subprocess.run(
-        command, input=stdin.encode(), capture_output=True, check=False, cwd=ROOT, env=env | {"PYTHONUTF8": "0"}
-    )
-    return CommandResult(
-        done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
-    )
-
-
 @pytest.mark.parametrize(("encoding", "arguments"), [("cp1252", ["why", "kpt_001", "--json"]), ("ascii", ["log"])])
 def test_a_terminal_of_another_encoding_is_answered(project: Path, encoding: str, arguments: list[str]) -> None:
     """An answer is printed whatever the encoding of standard output, even one that lacks its characters."""
     commands.add(Project(project), "Größe prüfen 🎉", {"rater": "human"})
-    answer = real(project, *arguments, PYTHONIOENCODING=encoding)
-    assert (0, "") == (answer.code, answer.err)
-    assert "Gr" in answer.out
+    command = [sys.executable, "-c", MAIN, "--project", str(project), *arguments]
+    env = os.environ | {"PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
+    done = subprocess.run(command, capture_output=True, check=False, cwd=ROOT, env=env)
+    assert (0, b"") == (done.returncode, done.stderr)
+    assert b"Gr" in done.stdout
 
 
 @pytest.mark.parametrize("words", [["log", "--json"], ["show"]], ids=" ".join)
@@ -123,13 +112,10 @@ def test_bad_arguments_are_refused(here: Project, run: Run, arguments: list[str]
 # Help: the screen by groups, and shell completion.
 
 
-COLUMNS = 80
-
-
 def test_the_first_screen_fits_forty_lines_and_names_every_verb(run: Run) -> None:
     """The screen has at most 40 lines of 80 columns, begins with `init`, and ends with what programs run."""
     lines = run("--help").out.splitlines()
-    assert [] == [line for line in lines if len(line) > COLUMNS]
+    assert [] == [line for line in lines if len(line) > 80]
     assert len(lines) <= 40
     assert lines[lines.index("Every day:") + 1].startswith("  init ")
     names = re.findall(r"[\w-]+", " ".join(line.partition("  ")[2] for line in lines))
@@ -152,8 +138,7 @@ def test_the_first_screen_fits_forty_lines_and_names_every_verb(run: Run) -> Non
 def test_bash_completes_verbs_options_and_choices(words: str, expected: str, tmp_path: Path) -> None:
     """With the printed script loaded, bash completes what the command line accepts."""
     program = tmp_path / "tallybook"
-    code = "from tallybook.__main__ import main; main()"
-    program.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{code}' \"$@\"\n", encoding="utf-8")
+    program.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{MAIN}' \"$@\"\n", encoding="utf-8")
     program.chmod(0o755)
     script = (
         f'eval "$(tallybook completion bash)"; COMP_WORDS=(tallybook {words}); COMP_CWORD={len(words.split())}; '

@@ -19,13 +19,7 @@ from helpers.hook_calls import START, call
 from helpers.ledger_files import hold_ledger_lock
 from tallybook.ledger.errors import OutcomeUnknownError
 from tallybook.ledger.storage import disk, redaction
-from tallybook.projections.surfaces.cli.doctor import (
-    CHECKS,
-    Finding,
-    check_hooks,
-    exit_code,
-    run_checks,
-)
+from tallybook.projections.surfaces.cli.doctor import CHECKS, Finding, check_hooks, exit_code, run_checks
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.install import hook_entries
 from tallybook.projections.surfaces.install.hook_entries import tool_command
@@ -57,13 +51,12 @@ def test_nothing_is_changed(here: Project) -> None:
     assert before == file_states(here.root)
 
 
-@pytest.mark.parametrize("closed", [".claude"])
-def test_a_project_that_may_not_be_read_says_so(here: Project, closed: str) -> None:
+def test_a_project_that_may_not_be_read_says_so(here: Project) -> None:
     """A folder that is closed to the user is told in one line, with exit code 1."""
-    (here.root / closed).chmod(0o000)
+    here.claude.chmod(0o000)
     lines = lines_of(run_unprivileged(here, "doctor"), 1)
-    (here.root / closed).chmod(0o700)
-    what = f"bad   project: {here.root / closed} is not a folder that you may read"
+    here.claude.chmod(0o700)
+    what = f"bad   project: {here.claude} is not a folder that you may read"
     assert [f"{what}; ask its owner for access, or put a folder in its place"] == lines
 
 

@@ -69,12 +69,11 @@ def read_whole_history(log: JsonlLog, whens: Sequence[str]) -> list[Any]:
         return moments_of(log, whens)
 
 
-HOURS = st.lists(st.integers(-5, 5), min_size=2, max_size=12)
 SESSIONS = ("", "s", "s1", "s1+", "s10", 's"', "a session", 'a "session"', "none")
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(hours=HOURS)
+@given(hours=st.lists(st.integers(-5, 5), min_size=2, max_size=12))
 def test_a_moment_is_that_of_the_whole_history(tmp_path: Path, hours: list[int]) -> None:
     """It holds by time, even if the clock runs back and forth, and by session id or prefix."""
     clocks = (clock.moment(1_700_000_000_000_000 + 3_600_000_000 * hour) for hour in accumulate(hours))
@@ -175,9 +174,9 @@ def find_moment(log: MemoryLog, when: str) -> moments.Moment:
 def test_a_clock_that_ran_back_hides_no_event_and_is_reported() -> None:
     """As of a time is the largest event recorded at or before it; later times among those are counted."""
     log = log_at([500, 7])
-    assert 5 == find_moment(log, "2026-11-20T00:07").seq
     assert 0 == find_moment(log, "2026-11-20T00:06").seq
     moment_ = find_moment(log, "2026-11-20T00:07")
+    assert 5 == moment_.seq
     assert ("the clock ran back: 3 events up to event 5 have a later time than 2026-11-20 00:07 UTC",) == moment_.notes
 
 
@@ -252,13 +251,8 @@ def test_a_pending_redaction_hides_its_text(story_log: JsonlLog) -> None:
 
 def test_what_was_joined_to_an_entry_is_in_its_story(story_log: JsonlLog) -> None:
     """Ratings of an entry that was joined to another when it landed count in the story of that one."""
-    grow(
-        story_log,
-        [
-            [PointMatched("kpt_009", "kpt_001", 2, 0, "the text of 'kpt_001'")],
-            [PointRated("kpt_009", "helpful"), CLOSED],
-        ],
-    )
+    matched = PointMatched("kpt_009", "kpt_001", 2, 0, "the text of 'kpt_001'")
+    grow(story_log, [[matched], [PointRated("kpt_009", "helpful"), CLOSED]])
     check(story_log)
     assert 4 == commands.why(project_of(story_log), "kpt_001")["helpful"]
 

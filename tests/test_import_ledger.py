@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 import json
 import os
 from pathlib import Path
@@ -258,8 +257,7 @@ def test_a_redacted_version_wins(sealed: Project, tmp_path: Path) -> None:
     index = next(number for number, line in enumerate(lines) if b'"text":"two"' in line)
     begin = lines[index].index(b'"free":') + len(b'"free":')
     redacted = lines[index][:begin] + b"null".ljust(len(lines[index]) - begin - 2) + lines[index][-2:]
-    both: Sequence[Sequence[bytes]] = ([lines[index], redacted], [redacted, lines[index]])
-    for versions in both:
+    for versions in ([lines[index], redacted], [redacted, lines[index]]):
         histories = read(tmp_path / "log", *lines[:index], *versions, *lines[index + 1 : index + 2])
         assert b'"text":"two"' not in write_log(histories, histories.find_ends()[0])
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from itertools import cycle
 import json
 import os
@@ -31,8 +30,9 @@ from helpers.agent_settings import (
     on_path,
     settings_of,
 )
-from helpers.commands import MAIN, CommandResult, installed
+from helpers.commands import CommandResult, installed
 from helpers.git_repositories import git
+from helpers.reviews import Terminal
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.cli import install as install_verbs
 from tallybook.projections.surfaces.hooks import handler
@@ -49,31 +49,17 @@ pytestmark = pytest.mark.usefixtures("_installed")
 OTHERS = [name for name in AGENTS if name != table.CLAUDE]
 
 
-def run_at_a_terminal(*words: str, typed: str) -> str:
-    """Run the command on a terminal on which a person types, and return what it shows."""
-    ours, its = os.openpty()
-    command = [sys.executable, "-c", MAIN, *words]
-    with subprocess.Popen(command, stdin=its, stdout=its, stderr=its, close_fds=True) as process:
-        os.close(its)
-        os.write(ours, typed.encode())
-        shown = b""
-        # At the end of the process the system reports an error in place of an empty read.
-        with suppress(OSError):
-            while piece := os.read(ours, 65_536):
-                shown += piece
-        assert 0 == process.wait()
-    os.close(ours)
-    return shown.decode().replace("\r\n", "\n")
-
-
 @pytest.mark.parametrize(("typed", "then"), [("y\n", ["claude", "codex"]), ("\n", ["claude"])])
 def test_a_person_is_asked_once(project: Path, typed: str, then: list[str]) -> None:
     """On a terminal, after Claude Code's installation and not in a dry run; the default is no."""
     (project / ".codex").mkdir()
-    assert "Install them now?" not in run_at_a_terminal("init", "--dry-run", typed="")
+    code, shown = Terminal(project, "init", "--dry-run").end()
+    assert (0, False) == (code, "Install them now?" in shown)
     assert [] == plan.find_installed(InstallTarget(project))
-    shown = run_at_a_terminal("init", typed=typed)
-    assert 1 == shown.count("Install them now? [y/N]: ")
+    terminal = Terminal(project, "init")
+    terminal.enter(typed)
+    code, shown = terminal.end()
+    assert (0, 1) == (code, shown.count("Install them now? [y/N]: "))
     assert then == plan.find_installed(InstallTarget(project))
 
 
@@ -307,15 +293,11 @@ def test_for_a_tracked_file_init_and_doctor_name_the_cause(inside: Environment) 
     assert f"note: `tallybook` is on PATH only in the environment {inside.folder}: slash commands, and hooks" in err
     assert "uv tool install" in err
     out = inside.run("doctor")[1]
-    cause = (
-        f"the hooks call `tallybook`, which is on PATH only in the environment {inside.folder}; run `uv tool install"
-    )
-    assert cause in out
+    cause = "the hooks call `tallybook`, which is "
+    assert f"{cause}on PATH only in the environment {inside.folder}; run `uv tool install" in out
     assert "trust" not in out
-    assert (
-        "the hooks call `tallybook`, which is not on PATH"
-        in (inside.run(active=False, command=f"{shlex.quote(str(inside.program))} doctor")[1])
-    )
+    out = inside.run(active=False, command=f"{shlex.quote(str(inside.program))} doctor")[1]
+    assert f"{cause}not on PATH" in out
 
 
 # Where ``init`` installs: which folder, for whom, and commands for packages.

@@ -11,6 +11,7 @@ import shlex
 import sys
 from typing import Any
 
+import attrs
 from hypothesis import HealthCheck, given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
@@ -38,14 +39,8 @@ KEPT = (COMMAND, "PYTHONUTF8=1 nice tallybook hook", f"nice {COMMAND}")
 OURS = (*KEPT, *PLAIN)
 
 OTHERS = (
-    "echo done",
-    "tallybook hook || true",
-    "tallybook show",
-    "tallybook hooks",
-    "sh -c 'tallybook hook'",
-    "echo 'open",
-    "hook",
-    "",
+    *("echo done", "tallybook hook || true", "tallybook show", "tallybook hooks", "sh -c 'tallybook hook'"),
+    *("echo 'open", "hook", ""),
 )
 
 plain = st.recursive(
@@ -127,6 +122,7 @@ pytestmark = pytest.mark.usefixtures("_installed")
 CODE = "import sys; sys.path.append(sys.argv[1]); from tallybook.hook import main; main()"
 EARLIER_CODE = "import sys; sys.path.append(sys.argv[1]); import hook_start; hook_start.main()"
 DIRECT = f"/x/python3 -I -S -X utf8 -c '{CODE}' '/my lib' || tallybook hook || :"
+CALL = HookCommand("tallybook", "/x/python3", "/my lib", "tallybook/hook.py", is_plain=True)
 CALLS = {
     "tallybook hook": HookCommand("tallybook", is_plain=True),
     "'/my bin/tallybook' hook": HookCommand("/my bin/tallybook", is_plain=True),
@@ -135,18 +131,12 @@ CALLS = {
     "nice -n 5 tallybook hook": HookCommand("tallybook"),
     "mine && tallybook hook": HookCommand("tallybook", does_more=True),
     "mine\ntallybook hook": HookCommand("tallybook", does_more=True),
-    DIRECT: HookCommand("tallybook", "/x/python3", "/my lib", "tallybook/hook.py", is_plain=True),
-    f"nice {DIRECT}": HookCommand("tallybook", "/x/python3", "/my lib", "tallybook/hook.py"),
-    f"mine; nice {DIRECT}": HookCommand("tallybook", "/x/python3", "/my lib", "tallybook/hook.py", does_more=True),
-    DIRECT.replace("tallybook hook", "'/my bin/tallybook' hook"): HookCommand(
-        "/my bin/tallybook", "/x/python3", "/my lib", "tallybook/hook.py", is_plain=True
-    ),
-    DIRECT.replace(" -I -S -X utf8", ""): HookCommand(
-        "tallybook", "/x/python3", "/my lib", "tallybook/hook.py", is_plain=True
-    ),
-    DIRECT.replace(CODE, EARLIER_CODE): HookCommand(
-        "tallybook", "/x/python3", "/my lib", "hook_start.py", is_plain=True
-    ),
+    DIRECT: CALL,
+    f"nice {DIRECT}": attrs.evolve(CALL, is_plain=False),
+    f"mine; nice {DIRECT}": attrs.evolve(CALL, is_plain=False, does_more=True),
+    DIRECT.replace("tallybook hook", "'/my bin/tallybook' hook"): attrs.evolve(CALL, program="/my bin/tallybook"),
+    DIRECT.replace(" -I -S -X utf8", ""): CALL,
+    DIRECT.replace(CODE, EARLIER_CODE): attrs.evolve(CALL, module="hook_start.py"),
     DIRECT.replace("main()", "mine()"): HookCommand("tallybook", does_more=True),
 }
 """Command line → how it calls our hook."""

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 import json
 from pathlib import Path
 from random import Random
-import re
 import sys
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 
 from faults.crash_states import image, materialise, states
 from faults.recorder import Recorder
-from helpers.ledger_lines import batches_of, raw
+from helpers.ledger_lines import batches_of
 from helpers.ledger_logs import BY
 from tallybook.ledger.codec import decode, encode, texts_of
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError
@@ -233,14 +232,6 @@ def ledger() -> Sequence[RawBatch]:
     """Return a ledger of two batches: one with a secret among its texts, and a later one."""
     added = [encode(PointAdded("kpt_001", TOLD)), encode(PointAdded("kpt_002", "Write tests"))]
     return batches_of([*added, encode(PlaybookUpdated(2, 0, 0))], [encode(PlaybookUpdated(0, 0, 0))])
-
-
-def blank_secret() -> bytes:
-    """Return its bytes with the secret's whole free value replaced by null and blanks."""
-    data = raw(ledger())
-    value = re.search(rb'\{"salt":"[^"]*","text":"the key[^}]*\}', data)
-    assert value is not None
-    return data.replace(value[0], b"null".ljust(len(value[0])))
 
 
 def forge_whole(log: JsonlLog) -> int:

@@ -292,13 +292,7 @@ def make_many_changes(count: int) -> bytes:
 
 PLANTED: dict[str, Callable[[int], bytes]] = {
     function.__name__: function
-    for function in (
-        make_many_seals,
-        make_many_claims,
-        make_many_names,
-        make_claims_over_blanks,
-        make_many_changes,
-    )
+    for function in (make_many_seals, make_many_claims, make_many_names, make_claims_over_blanks, make_many_changes)
 }
 
 

@@ -318,12 +318,7 @@ PRUNED_NAME = [
 ]
 
 # Here "a" stays in the ledger.
-PRUNED_HERE_ALONE = [
-    (1, ("rate", 0, "helpful")),
-    (1, ("rate", 0, "helpful")),
-    (1, ("rate", 0, "helpful")),
-    *PRUNED_NAME,
-]
+PRUNED_HERE_ALONE = [*[(1, ("rate", 0, "helpful"))] * 3, *PRUNED_NAME]
 
 # The second dict's "f" is pruned with its first update, by ratings of the first dict; its second one adds it again.
 ADDED_AGAIN = [

@@ -13,7 +13,7 @@ import pytest
 
 from helpers.commands import Run
 from helpers.events import list_events
-from helpers.hook_calls import START, events
+from helpers.hook_calls import START, events, set_to
 from helpers.lift import (
     PROMPT,
     TEXTS,
@@ -40,7 +40,7 @@ from tallybook.ledger.events import (
     TranscriptRead,
 )
 from tallybook.ledger.sharing.landing import RULES
-from tallybook.projections.scores.lift import Lineage, Question
+from tallybook.projections.scores.lift import Question
 from tallybook.projections.surfaces.cli.mcp import Server
 from tallybook.projections.surfaces.hooks import draws
 from tallybook.projections.surfaces.workspace import settings
@@ -322,9 +322,7 @@ def test_single_entries_are_drawn_each_by_itself(here: Project, run: Run) -> Non
 
 def test_a_lineage_is_drawn_once(here: Project, run: Run) -> None:
     """Rule 6: a resume, a compaction, a fork and its compaction and a subagent have the draw of the first session."""
-    settings_file = here.claude / "config" / "tallybook.toml"
-    settings_file.parent.mkdir(exist_ok=True)
-    settings_file.write_text("[playbook]\nsubagents = true\n")
+    set_to(here, "[playbook]\nsubagents = true\n")
     run("lift", "ask", "playbook")
     for is_held in (True, False):
         session = find_drawn_session(here, is_held=is_held)
@@ -338,15 +336,7 @@ def test_a_lineage_is_drawn_once(here: Project, run: Run) -> None:
         assert [(session, is_held, 0.5)] * 3 == [
             (injection.lineage, bool(injection.held), injection.probability) for injection in later
         ]
-        assert {session: is_held} == {
-            name: lineage.units["playbook"] for name, lineage in load_lineages(here) if name == session
-        }
-
-
-def load_lineages(project: Project) -> list[tuple[str, Lineage]]:
-    """Return the lineages of the only question."""
-    (question,) = load(project).questions.values()
-    return list(question.lineages.items())
+        assert is_held == question(here).lineages[session].units["playbook"]
 
 
 def test_the_draw_is_an_hmac_with_a_secret_that_only_the_user_can_read(here: Project, run: Run) -> None:
@@ -371,8 +361,7 @@ def test_the_draw_is_an_hmac_with_a_secret_that_only_the_user_can_read(here: Pro
 
 def test_parts_by_task_obey_the_draw_of_their_session(here: Project, run: Run) -> None:
     """Rule 10: where each prompt is given what fits it, the session's draw holds for every prompt."""
-    (here.claude / "config").mkdir(exist_ok=True)
-    (here.claude / "config" / "tallybook.toml").write_text("[playbook]\nby_task = true\n")
+    set_to(here, "[playbook]\nby_task = true\n")
     run("lift", "ask", "playbook")
     answers = {}
     for number in range(12):
@@ -469,8 +458,7 @@ def test_what_mcp_gives_an_unknown_session_is_recorded_and_does_not_count(here: 
     assert "Use type hints" in said
     (last,) = injections(here)
     assert (6, "", ()) == (len(last.names), last.question, last.units)
-    (question,) = load(here).questions.values()
-    assert {} == question.lineages
+    assert {} == question(here).lineages
 
 
 def test_a_task_inside_an_agent_is_that_agents_own(here: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

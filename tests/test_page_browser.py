@@ -35,29 +35,26 @@ from tallybook.projections.surfaces.workspace.project import Project
 
 # A long history
 
-EVENTS = 600
-CLIPBOARD = ["clipboard-read", "clipboard-write"]
-
 
 @pytest.fixture(scope="module")
 def long(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> tuple[Tab, Project]:
     """Return the page of a long history, and its project."""
     folder = tmp_path_factory.mktemp("page") / "project"
-    write_history(folder, EVENTS)
+    write_history(folder, 600)
     tab = Tab(browser, write_page(folder))
     # The list has the rows in sight alone.
     tab.page.set_viewport_size({"width": 1440, "height": 2400})
     return tab, Project(folder)
 
 
-def save_page(tab: Tab, event: int, fragment: str = "") -> list[dict[str, Any]]:
-    """Return what the page saves as JSON at an event."""
-    tab.open(f"event={event}{fragment}")
+def save_page(tab: Tab, event: int) -> list[dict[str, Any]]:
+    """Return the rows of the playbook that the page saves as JSON at an event."""
+    tab.open(f"event={event}")
     tab.at(event)
     with tab.page.expect_download() as download:
         tab.page.click("#save-json")
     answer = json.loads(download.value.path().read_bytes())
-    assert event == answer["event"]
+    assert (event, "playbook") == (answer["event"], answer["view"])
     rows: list[dict[str, Any]] = answer["rows"]
     return rows
 
@@ -97,7 +94,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Project:
 @pytest.fixture(scope="module")
 def tab(browser: Browser, place: Project) -> Tab:
     """Return the page of that project."""
-    return Tab(browser, write_page(place.root), permissions=CLIPBOARD, timezone_id="UTC")
+    return Tab(browser, write_page(place.root), permissions=["clipboard-read", "clipboard-write"], timezone_id="UTC")
 
 
 def go(tab: Tab, words: str) -> None:
@@ -199,10 +196,6 @@ def test_cells_that_a_spreadsheet_would_run_are_escaped(tab: Tab) -> None:
     lines = download.value.path().read_text(encoding="utf-8").splitlines()
     assert "name,status,helpful,harmful,pinned,text" == lines[0]
     assert "kpt_002,kept,0,0,false,'=1+1" == lines[2]
-    with tab.page.expect_download() as download:
-        tab.page.click("#save-json")
-    answer = json.loads(download.value.path().read_bytes())
-    assert (4, "playbook") == (answer["event"], answer["view"])
 
 
 # What a moment says that it did, and the commands that undo it
@@ -251,22 +244,17 @@ AXE = ROOT / ".venv" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
 TABS = ("playbook", "lives", "former", "sessions", "scores")
 
 
-def write_hostile(folder: Path) -> Path:
-    """Write the page of a playbook whose every text would do harm as markup."""
-    log = open_dated_ledger(folder)
-    update = PlaybookUpdated(0, 1, 0)
-    append(log, [*(PointAdded(f"<{name}>", text) for name, text in HOSTILE.items()), update], SESSION)
-    append(log, [make_injection(("<markup>",), 0)], SESSION, "<i>hook</i>")
-    append(log, [PointCited("<markup>", "<u>tool</u>")], CONTROL, "<i>hook</i>")
-    append(log, [PointRated("<script>", "harmful"), PointRated("<marks>", "helpful"), update], CONTROL)
-    append(log, [PointRetired("<link>", "<s>reason</s>")], "plain", "human")
-    return write_page(folder, with_quotes=True)
-
-
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a hostile page."""
-    return write_hostile(tmp_path_factory.mktemp("page") / "project<b>")
+    """Return the page of a playbook whose every text would do harm as markup."""
+    folder = tmp_path_factory.mktemp("page") / "project<b>"
+    log = open_dated_ledger(folder)
+    append(log, [*(PointAdded(f"<{name}>", text) for name, text in HOSTILE.items()), UPDATE], SESSION)
+    append(log, [make_injection(("<markup>",), 0)], SESSION, "<i>hook</i>")
+    append(log, [PointCited("<markup>", "<u>tool</u>")], CONTROL, "<i>hook</i>")
+    append(log, [PointRated("<script>", "harmful"), PointRated("<marks>", "helpful"), UPDATE], CONTROL)
+    append(log, [PointRetired("<link>", "<s>reason</s>")], "plain", "human")
+    return write_page(folder, with_quotes=True)
 
 
 @pytest.fixture(scope="module")

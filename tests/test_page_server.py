@@ -157,10 +157,8 @@ def test_a_token_is_exchanged_once_and_another_browser_gets_the_next_one(served:
     again = served.next_path()
     # A browser that is in already opens any of its addresses again, and uses none up.
     for path in (served.path, again):
-        assert (303, "/") == (
-            served.ask(path, Cookie=cookie).status,
-            served.ask(path, Cookie=cookie).headers["Location"],
-        )
+        for reply in (served.ask(path, Cookie=cookie), served.ask(path, Cookie=cookie)):
+            assert (303, "/") == (reply.status, reply.headers["Location"])
     assert (303, 403) == (served.ask(again).status, served.ask(again).status)
     third = served.next_path()
     assert 3 == len({served.path, again, third})
@@ -168,15 +166,8 @@ def test_a_token_is_exchanged_once_and_another_browser_gets_the_next_one(served:
 
 def test_nobody_without_the_cookie_gets_anything(served: RunningServer) -> None:
     """Without cookie or with a wrong one, and with a wrong token, every path is refused in one line."""
-    for path in (
-        "/",
-        "/head",
-        "/leads?from=2026-01-10&to=2026-01-11",
-        "/?token=x",
-        "/?token=",
-        "/other",
-        "/?token=%FF%00",
-    ):
+    paths = ("/", "/head", "/leads?from=2026-01-10&to=2026-01-11", "/other", "/?token=x", "/?token=", "/?token=%FF%00")
+    for path in paths:
         for cookie in ("", f"tallybook-{served.port}=x", "tallybook-1=y", "a=\x01;b"):
             reply = served.ask(path, Cookie=cookie)
             assert 403 == reply.status
@@ -195,8 +186,7 @@ def test_a_name_that_somebody_made_lead_here_gets_no_answer(served: RunningServe
 def test_it_answers_get_alone(served: RunningServer) -> None:
     """Every other method is refused, with and without the cookie."""
     for headers in ({}, {"Cookie": served.cookie()}):
-        reply = served.ask("/", "POST", **headers)
-        assert 501 == reply.status
+        assert 501 == served.ask("/", "POST", **headers).status
 
 
 def test_it_is_refreshed_while_the_ledger_grows(here: Project, served: RunningServer, run: Run) -> None:
@@ -402,17 +392,9 @@ def measured(project: Path, run: Run) -> Project:
     return made
 
 
-def scores(project: Project, run: Run) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Return the meta of a project's page, and its scores, None without any."""
-    assert 0 == run("page", "-o", str(project.root / "a.html")).code
-    meta, document = read_page((project.root / "a.html").read_text(encoding="utf-8"))
-    return meta, document["scores"]
-
-
 def test_the_scores_are_those_of_score(measured: Project, run: Run) -> None:
     """Each series has the values that are shown of its score, its coverage, its baseline and its alerts."""
-    _, tables = scores(measured, run)
-    assert tables is not None
+    tables = page(measured, run)[1]["scores"]
     state = state_of(measured)
     current = current_scores(state)
     assert list(current) == [row["id"] for row in tables["series"]]
@@ -429,10 +411,6 @@ def test_the_scores_are_those_of_score(measured: Project, run: Run) -> None:
     assert (90, True) == (series["baseline"], 0 < series["coverage"][0] <= 1)
 
 
-WAIT_S = 20
-SHOWN = [sys.executable, "-m", "tallybook", "page"]
-
-
 @pytest.fixture
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a command that writes its argument to a file next to it, as a browser would open it."""
@@ -446,7 +424,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def wait_for_browser(browser: Path) -> str:
     """Return what a browser was given, as soon as it was."""
-    file, deadline = browser.with_name("browser.opened"), monotonic() + WAIT_S
+    file, deadline = browser.with_name("browser.opened"), monotonic() + END_S
     while not file.exists():
         assert monotonic() < deadline
         sleep(0.02)
@@ -456,7 +434,7 @@ def wait_for_browser(browser: Path) -> str:
 def test_open_gives_the_file_to_the_browser(here: Project, browser: Path) -> None:
     """--open starts the browser of the person with the address of the file; a space in its name is escaped."""
     done = subprocess.run(
-        [*SHOWN, "-o", "my page.html", "--open"],
+        [sys.executable, "-m", "tallybook", "page", "-o", "my page.html", "--open"],
         cwd=here.root,
         env=os.environ | {"BROWSER": f"{browser} %s"},
         capture_output=True,
@@ -501,12 +479,9 @@ def test_every_moment_shows_what_a_fold_up_to_it_shows(stretches: list[list[Any]
     check_every_moment(history(stretches), most)
 
 
-STEPS = 60
-
-
 def live(here: Project, run: Run, chance: Random) -> None:
     """Record a random history: ratings, curation, undos, redactions and manual edits."""
-    for number in range(STEPS):
+    for number in range(60):
         names = [f"kpt_{n:03d}" for n in range(1, 13)]
         name, other = chance.sample(names, 2)
         step = chance.randrange(14)
@@ -534,16 +509,6 @@ def live(here: Project, run: Run, chance: Random) -> None:
             commands.record(here, extraction(*rated), by)
 
 
-def playbooks(film: dict[str, Any]) -> dict[int, list[dict[str, Any]]]:
-    """Return the entries that a film shows after each event at which a moment ends."""
-    result = {}
-    for last, rows in play(film):
-        kept = sorted((row["place"], name) for name, row in rows.items() if STATUSES[row["status"]] == "kept")
-        fields = ("text", "helpful", "harmful")
-        result[last] = [{"name": name, **{key: rows[name][key] for key in fields}} for _, name in kept]
-    return result
-
-
 @pytest.mark.parametrize(("seed", "most"), [(0, 50_000), (1, 8)])
 def test_the_page_at_a_moment_is_what_show_prints_at_it(
     project: Path, run: Run, seed: int, most: int, monkeypatch: pytest.MonkeyPatch
@@ -554,14 +519,13 @@ def test_the_page_at_a_moment_is_what_show_prints_at_it(
     monkeypatch.setattr("tallybook.projections.surfaces.page.document.MAX_MOMENTS", most)
     assert 0 == run("page", "-o", str(here.root / "page.html")).code
     meta, document = read_page((here.root / "page.html").read_text(encoding="utf-8"))
-    film = document["film"]
     keys = ("name", "text", "helpful", "harmful")
-    shown = playbooks(film)
-    for last, entries in shown.items():
+    playbooks = {last: shown(rows) for last, rows in play(document["film"])}
+    for last, entries in playbooks.items():
         points = commands.show(here, str(last))["key_points"]
-        assert [{key: point[key] for key in keys} for point in points] == entries, last
-    assert max(shown) == meta["counts"]["events"]
+        assert [tuple(point[key] for key in keys) for point in points] == entries, last
+    assert max(playbooks) == meta["counts"]["events"]
     if most == 8:
         older = meta["counts"]["moments"] - 8
-        snapshot = f"{older} older moments, up to event {min(shown)}, are one snapshot"
-        assert (9, True) == (len(shown), f"the page has the last 8 moments; {snapshot}" in meta["warnings"])
+        snapshot = f"{older} older moments, up to event {min(playbooks)}, are one snapshot"
+        assert (9, True) == (len(playbooks), f"the page has the last 8 moments; {snapshot}" in meta["warnings"])

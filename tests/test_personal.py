@@ -14,7 +14,7 @@ import pytest
 from helpers.commands import ROOT, Run
 from helpers.events import give
 from helpers.git_repositories import git
-from helpers.hook_calls import START, call, events, read_context
+from helpers.hook_calls import START, call, events, read_context, set_to
 from helpers.shared_clones import make_clones
 from helpers.transcripts import Script, ScriptedClient, answer, asked_for, find_transcripts
 from tallybook.ledger.codec import decode
@@ -119,17 +119,12 @@ def test_a_crash_between_the_two_batches_loses_and_doubles_nothing(
 @pytest.mark.parametrize("by_task", [False, True], ids=["at the start", "by task"])
 def test_both_share_one_budget(run: Run, project: Path, mine: Project, *, by_task: bool) -> None:
     """However many there are of both, the text has at most `budget_chars`; each ledger counts its own (rule 24)."""
-    (project / "many.json").write_text(
-        json.dumps({"key_points": [f"Deploy rule {number} {'x' * 80}" for number in range(60)]}), encoding="utf-8"
-    )
-    run("import", str(project / "many.json"))
-    (project / "own.json").write_text(
-        json.dumps({"key_points": [f"Deploy habit {number} {'y' * 80}" for number in range(60)]}), encoding="utf-8"
-    )
-    run("import", str(project / "own.json"), "--mine")
-    settings = project / ".claude" / "config" / "tallybook.toml"
-    settings.parent.mkdir()
-    settings.write_text(f"[playbook]\nbudget_chars = 4000\nby_task = {str(by_task).lower()}\n", encoding="utf-8")
+    many = project / "many.json"
+    for what, letter, whose in (("rule", "x", ()), ("habit", "y", ("--mine",))):
+        texts = [f"Deploy {what} {number} {letter * 80}" for number in range(60)]
+        many.write_text(json.dumps({"key_points": texts}), encoding="utf-8")
+        run("import", str(many), *whose)
+    set_to(Project(project), f"[playbook]\nbudget_chars = 4000\nby_task = {str(by_task).lower()}\n")
     call(START)
     context = read_context(call({"hook_event_name": "UserPromptSubmit", "prompt": "deploy"}, "s2"))
     (theirs,), (own,) = (

@@ -131,7 +131,7 @@ def test_only_the_first_file_gives_version_and_date() -> None:
     adopted = PlaybookAdopted("0" * 64, 0, '{"version":"9","last_updated":"1999"}')
     first, later = playbook([adopted]), playbook([A], [adopted])
     assert ("9", "1999", None) == (first.top["version"], first.adopted_at, first.latest)
-    assert later.latest is not None
+    assert isinstance(later.latest, Batch)
     assert ("1.0", None, 2) == (later.top["version"], later.adopted_at, later.latest.last)
 
 

@@ -125,12 +125,8 @@ def config_of(words: list[str]) -> dict[str, Any]:
 def test_codex_is_asked_without_tools_hooks_or_a_session(stand_in: Callable[[str], ScriptedClient]) -> None:
     """Its models lose their tools, each MCP server is turned off by name, and the folder is an empty one."""
     codex = stand_in("codex")
-    codex.plans(
-        as_step(MODELS),
-        as_step(SERVERS),
-        as_step([server | {"enabled": False} for server in SERVERS]),
-        COMPLETED,
-    )
+    turned_off = [server | {"enabled": False} for server in SERVERS]
+    codex.plans(as_step(MODELS), as_step(SERVERS), as_step(turned_off), COMPLETED)
     reply, _ = raters.ask_rater("the prompt", Settings(rater="codex", model="m-1"))
     assert (TEXT, "m-1", 1200, 50) == (reply.text, reply.model, *reply.spent)
     words = [call["words"] for call in codex.asked]
@@ -374,26 +370,15 @@ def test_a_server_that_wants_another_limit_is_asked_again(address: Address) -> N
     error = {"error": {"message": "Unsupported parameter: use 'max_completion_tokens' instead"}}
     address.steps = [{"status": 400, "body": error}, completion(TEXT)]
     assert TEXT == ask(address.url).text
-    limits = ["max_completion_tokens" in asked["body"] for asked in address.asked]
-    assert [False, True] == limits
+    assert [False, True] == ["max_completion_tokens" in asked["body"] for asked in address.asked]
     assert "max_tokens" not in address.asked[1]["body"]
-
-
-def make_failure(status: int, body: Any) -> Step:
-    """Return an answer with a status of an error."""
-    return {"status": status, "body": body}
 
 
 BIG = b" " * (raters.MAX_ANSWER_BYTES + 1)
 CALL = [{"id": "c1", "type": "function", "function": {"name": "sh", "arguments": "{}"}}]
 FAILURES: dict[str, tuple[Step, str, str, int]] = {
-    "401": (
-        make_failure(401, {"error": {"message": f"wrong key {KEY}"}}),
-        "unavailable",
-        "answered 401: wrong key …",
-        0,
-    ),
-    "500": (make_failure(500, {"error": "it broke"}), "unavailable", "answered 500: it broke", 0),
+    "401": ({"status": 401, "body": {"error": {"message": f"wrong key {KEY}"}}}, "unavailable", "401: wrong key …", 0),
+    "500": ({"status": 500, "body": {"error": "it broke"}}, "unavailable", "answered 500: it broke", 0),
     "no JSON": ({"body": b"<html>hello</html>"}, "unavailable", "not a chat completion", 0),
     "too long": ({"body": BIG}, "unavailable", "the answer has more than 4,194,304 bytes", 0),
     "cut connection": ({"body": b"{}", "headers": {"content-length": "9"}}, "unavailable", "", 0),

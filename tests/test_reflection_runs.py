@@ -20,7 +20,7 @@ import pytest
 
 from helpers.agent_sessions import CODEX, COMPACTED, COPILOT, GEMINI, LAST, SESSIONS, RecordedSession
 from helpers.commands import ROOT
-from helpers.events import HUMAN, give, make_injection
+from helpers.events import HUMAN, give
 from helpers.hook_calls import call, events, here
 from helpers.transcripts import (
     COMMAND,
@@ -55,10 +55,8 @@ from tallybook.projections.surfaces.reflection.raters import RaterError
 from tallybook.projections.surfaces.workspace.project import MARKS, Project
 from tallybook.projections.surfaces.workspace.settings import Settings
 from tallybook.projections.surfaces.writing import commands, record
-from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 TEXT = answer("Run the tests first.", kpt_001="helpful")
-NOTHING = answer()
 
 
 @pytest.fixture
@@ -169,7 +167,7 @@ def test_a_span_is_rated_once_however_it_is_delivered(
     settle(awaiting)
     resumed = Script(find_transcripts(awaiting.root) / "s2.jsonl", "s2")
     resumed.path.write_bytes(script.path.read_bytes())
-    client.plans(NOTHING)
+    client.plans(answer())
     resumed.user("Go on from there")
     hook("SessionEnd", resumed)
     settle(awaiting, TranscriptRead, 2)
@@ -185,9 +183,6 @@ def test_a_failure_of_the_background_worker_is_noted(awaiting: Project) -> None:
     choose(rater="claude")
     assert 0 == run(["reflect", "--unattended"]).returncode
     assert "reflection.txt: has no {transcript}" in (awaiting.ledger / "hook-error").read_text(encoding="utf-8")
-
-
-HOUR_S = 3600
 
 
 @pytest.fixture
@@ -208,7 +203,7 @@ def session(project: Project, name: str) -> Script:
 def kill(*paths: Path) -> None:
     """Leave transcripts as those of a session whose client was killed an hour ago."""
     for path in paths:
-        os.utime(path, (time() - HOUR_S, time() - HOUR_S))
+        os.utime(path, (time() - 3600, time() - 3600))
 
 
 def list_requested(project: Project) -> dict[str | None, ReflectionRequested]:
@@ -257,7 +252,6 @@ def test_a_session_that_goes_on_is_left_alone(begun: Project) -> None:
 
 
 SESSION = "77b0c1d2"
-MEGABYTE = 1024 * 1024
 PEAK = """
 import resource, subprocess, sys
 done = subprocess.run(sys.argv[1:], check=True)
@@ -332,8 +326,7 @@ def test_what_is_sent_is_what_was_said(chosen: Project, agent: Any, client: Scri
     client.plans(answer())
     agent("SessionEnd", reason="other")
     settle_reflections(chosen, 1)
-    sent = client.asked[0]["prompt"].partition("<transcript>\n")[2].partition("\n</transcript>")[0]
-    assert sent.splitlines() == [
+    assert read_transcript(client.asked[0]).splitlines() == [
         "Subagent: User: Find out how the tests are run here",
         "Subagent: Agent used Bash: make test",
         "Subagent: Tool answered: 41 passed",
@@ -366,7 +359,7 @@ def test_a_transcript_of_50_mb_is_worked_off_in_little_memory(chosen: Project, c
     answers = "".join(f"{number:06d} passed\n" for number in range(15_000))
     for number in range(240):
         script.user(f"step {number}").tool("Bash", {"command": "make test"}, answers)
-    assert script.path.stat().st_size > 50 * MEGABYTE
+    assert script.path.stat().st_size > 50 * 1024 * 1024
     payload = {"hook_event_name": "SessionEnd", "session_id": "big", "transcript_path": str(script.path)}
     client.plans(answer(kpt_001="helpful"))
     done = run(["hook"], payload)
@@ -394,7 +387,6 @@ __all__ = ["here"]
 
 EACH = pytest.mark.parametrize("recorded", SESSIONS.values(), ids=SESSIONS)
 CLAUDE = worker.Plan(Settings(rater="claude", tokens_per_day=10**9))
-HELPFUL = answer(kpt_001="helpful")
 
 
 @pytest.fixture
@@ -403,7 +395,7 @@ def place(project: Path, client: ScriptedClient) -> Project:
     made = Project(project)
     for text in ("Use type hints", "Run the tests first"):
         commands.add(made, text, HUMAN)
-    client.plans(HELPFUL)
+    client.plans(answer(kpt_001="helpful"))
     return made
 
 
@@ -427,12 +419,6 @@ def call_with(payload: Mapping[str, Any], environment: Mapping[str, str], monkey
     assert "" == call(payload)
     for name in environment:
         monkeypatch.delenv(name)
-
-
-def inject(place: Project, session: str) -> None:
-    """Record that a session was given the playbook, as a call_with does, or as a ledger that came with a clone says."""
-    by = {"rater": "tallybook", "session": session}
-    record.write(place, [Request(PlainEvents((make_injection(("kpt_001", "kpt_002"), 0),)), by)])
 
 
 def read_transcript(asked: Mapping[str, str]) -> str:
@@ -513,7 +499,7 @@ def test_a_subagent_of_copilot_belongs_to_its_session(here: Project, monkeypatch
 def test_a_killed_session_is_found(place: Project, recorded: RecordedSession) -> None:
     """By its id, in the folder of its agent, once nothing was written to it for a while."""
     path = recorded.put(place.root)
-    inject(place, recorded.session)
+    give(place, recorded.session, "kpt_001", "kpt_002")
     assert 0 == run_here(["reflect"])
     assert {} == list_requested(place)
     kill(path, *map(Path, Path(table.transcripts_folder(recorded.agent)).rglob("*.jsonl")))
@@ -529,7 +515,7 @@ def test_a_killed_session_of_another_project_is_not_read(
     """A ledger that came with a clone may hold the ids of any sessions."""
     recorded.put(place.root.parent / "another shop")
     kill(*Path(table.transcripts_folder(recorded.agent)).rglob("*.jsonl"))
-    inject(place, recorded.session)
+    give(place, recorded.session, "kpt_001", "kpt_002")
     assert worker.DONE == worker.work(place, CLAUDE)
     assert ({}, []) == (list_requested(place), client.asked)
 

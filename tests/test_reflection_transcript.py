@@ -27,7 +27,7 @@ from tallybook.projections.history.reflections import ReadPosition, ReflectedSes
 from tallybook.projections.surfaces.agents import codex, table
 from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.reflection import transcript, worker
-from tallybook.projections.surfaces.reflection.prompts import PIECE_CHARS, Piece, Unread, read_pieces
+from tallybook.projections.surfaces.reflection.prompts import PIECE_CHARS, Unread, read_pieces
 from tallybook.projections.surfaces.reflection.transcript import (
     CUT,
     MESSAGE_CHARS,
@@ -139,17 +139,12 @@ def ask(path: Path, max_chars: int = PIECE_CHARS, **fields: Any) -> Unread:
     return Unread("s1", session, Reflections(), "claude", NAMES, max_chars, lambda names, _: names)
 
 
-def stretches(piece: Piece) -> list[tuple[str, int, int, int]]:
-    """Return file, begin, end and seen of what a piece was read from."""
-    return [(read.file, read.begin, read.end, read.seen) for read in piece.reads]
-
-
 def test_a_transcript_that_shrank_is_another_one(script: Script) -> None:
     """It is read from its beginning, and what was asked for of the old one is done with."""
     script.user("new")
     size = script.path.stat().st_size
     piece = next(read_pieces(ask(script.path, reflected_to=ReadPosition({"": 10_000}, 9_000), request_end=10_000)))
-    assert [("", 0, size, 10_000)] == stretches(piece)
+    assert [("", 0, size, 10_000)] == [(read.file, read.begin, read.end, read.seen) for read in piece.reads]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=slice_of(40, 20))
@@ -178,13 +173,8 @@ BEFORE, LAST_WORDS = "[kpt_001] says so; I look.", "Done, as [kpt_001] has it.\n
 @pytest.mark.parametrize("rater", ["none", "claude"])
 def test_a_citation_before_a_tool_call_is_recorded(project: Path, client: ScriptedClient, rater: str) -> None:
     """Once for each message, also where the hook of a turn's end recorded its last one, and with the time of it."""
-    script = (
-        Script(find_transcripts(project) / "s1.jsonl")
-        .user("Fix it")
-        .agent(BEFORE)
-        .tool("Bash", {"command": "make"}, "ok")
-    )
-    place = asked_for(project, script.agent(LAST_WORDS))
+    script = Script(find_transcripts(project) / "s1.jsonl").user("Fix it").agent(BEFORE)
+    place = asked_for(project, script.tool("Bash", {"command": "make"}, "ok").agent(LAST_WORDS))
     client.plans(answer())
     call({"hook_event_name": "Stop", "last_assistant_message": LAST_WORDS.strip()})
     assert 1 == len(events(place, PointCited))
@@ -335,13 +325,6 @@ def request(place: Project, session: str, path: Path) -> None:
     record.write(place, [worker.reflection_request(session, path.stat().st_size, "Stop", str(path), "tallybook")])
 
 
-def write(path: Path, *rows: dict[str, Any]) -> Path:
-    """Write a transcript."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
-
-
 MOVES: dict[str, Callable[[Path], Path]] = {
     "packed": pack,
     "archived": archive,
@@ -373,12 +356,8 @@ def test_reading_goes_on_where_it_stopped_before_the_transcript_was_packed(place
     assert worker.DONE == worker.work(place, NONE)
     cited = len(events(place, PointCited))
     size = path.stat().st_size
-    more = {
-        "type": "message",
-        "id": "m9",
-        "role": "assistant",
-        "content": [{"type": "output_text", "text": "[kpt_002]"}],
-    }
+    content = [{"type": "output_text", "text": "[kpt_002]"}]
+    more = {"type": "message", "id": "m9", "role": "assistant", "content": content}
     line = {"timestamp": "2026-11-23T13:00:00.000Z", "type": "response_item", "payload": more}
     path.write_bytes(path.read_bytes() + json.dumps(line).encode() + b"\n")
     request(place, CODEX.session, path)

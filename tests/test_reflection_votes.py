@@ -53,11 +53,10 @@ def place(project: Path) -> Project:
     return made
 
 
-def say(place: Project, text: str, session: str = "s1", *, gives: bool = True) -> Script:
+def say(place: Project, text: str, session: str = "s1") -> Script:
     """Let an agent that was given the entries end a session with a message, and the worker read it."""
     script = Script(find_transcripts(place.root) / f"{session}.jsonl", session).user("Fix it").agent(text)
-    if gives:
-        give(place, session, "kpt_001", "kpt_002")
+    give(place, session, "kpt_001", "kpt_002")
     read(place, script)
     return script
 
@@ -82,9 +81,8 @@ def counts(place: Project, name: str = "kpt_001") -> tuple[int, int] | None:
 def test_nobody_elses_words_rate(place: Project) -> None:
     """What a person typed, a tool printed, or a quote or a fence of the agent holds is no vote."""
     give(place, "s1", "kpt_001")
-    script = (
-        Script(find_transcripts(place.root) / "s1.jsonl").user(HARMFUL).tool("Bash", {"command": "cat README"}, HARMFUL)
-    )
+    script = Script(find_transcripts(place.root) / "s1.jsonl").user(HARMFUL)
+    script.tool("Bash", {"command": "cat README"}, HARMFUL)
     script.agent(f"> {HARMFUL}").agent(f"It says:\n```\n{HARMFUL}\n```").agent(HARMFUL, isMeta=True)
     read(place, script)
     assert [] == list_ratings(place)
@@ -122,10 +120,9 @@ def test_forks_and_branches_have_one_vote_with_their_session(place: Project, rec
 
 def test_a_subagent_votes_only_if_it_was_given_the_entry(place: Project) -> None:
     """The vote of a subagent that was given the playbook is its lineage's; without it, it has none."""
+    folder = find_transcripts(place.root) / "s1" / "subagents"
     for agent in ("a1", "a2"):
-        Script(find_transcripts(place.root) / "s1" / "subagents" / f"agent-{agent}.jsonl", "s1", sidechain=True).agent(
-            HARMFUL
-        )
+        Script(folder / f"agent-{agent}.jsonl", "s1", sidechain=True).agent(HARMFUL)
     given = {"rater": "tallybook", "session": "s1", "agent": "a2"}
     record.write(place, [Request(PlainEvents((make_injection(("kpt_001",)),)), given)])
     say(place, f"{CITED}[kpt_001 helpful]")
@@ -215,9 +212,7 @@ def test_a_vote_follows_its_entry_into_a_shared_book(tmp_path: Path) -> None:
     anna, ben = make_machines(tmp_path, "anna", "ben")
     commands.add(anna.project, "Always test", HUMAN)
     commands.add(ben.project, "Be kind", HUMAN)
-    record.write(
-        ben.project, [Request(PlainEvents((make_injection(("kpt_001",)),)), {"rater": "tallybook", "session": "s1"})]
-    )
+    give(ben.project, "s1", "kpt_001")
     commands.rate(ben.project, "kpt_001", "helpful", {"rater": "agent", "session": "s1"})
     for machine in (anna, ben, anna):
         machine.sync()
@@ -315,10 +310,8 @@ RATINGS = {
     "[kpt_004 harmful: use list[int] now]": (Mark("kpt_004", "harmful", "use list[int] now"),),
     "[kpt_001, kpt_002 helpful]": (Mark("kpt_001", "helpful"), Mark("kpt_002", "helpful")),
     "[kpt_001 and kpt_002 helpful]": (Mark("kpt_001", "helpful"), Mark("kpt_002", "helpful")),
-    "[my_1, two words, and kpt_001 neutral]": (
-        Mark("my_001", "neutral"),
-        Mark("two words", "neutral"),
-        Mark("kpt_001", "neutral"),
+    "[my_1, two words, and kpt_001 neutral]": tuple(
+        Mark(name, "neutral") for name in ("my_001", "two words", "kpt_001")
     ),
     "[kpt_404 helpful]\n[kpt_003 helpful]": HELPFUL,
 }
@@ -431,18 +424,13 @@ BY = {"rater": "agent", "session": "s7"}
 NOTICE = "1 lesson proposed: tallybook review"
 
 
-def learn(here: Path, *sentences: str, message: str = MESSAGE, learned: str = "propose") -> None:
+def learn(here: Path, *sentences: str) -> None:
     """Record the lessons of one message as the worker does."""
     project = Project(here)
-    found = [MarkedMessage((), sentences, message, BY, f"marks:s7:{message}")]
-    options = Settings(learned=learned)
+    found = [MarkedMessage((), sentences, MESSAGE, BY, f"marks:s7:{MESSAGE}")]
+    options = Settings(learned="propose")
     record.write(project, list(mark_requests(project, current(open_log(project)), (), found, options)))
     refresh_notice(project)
-
-
-def list_proposed(run: Run) -> list[str]:
-    """Return the texts of the open lessons."""
-    return [load["text"] for load in json.loads(run("proposals", "--json").out)]
 
 
 def texts(run: Run) -> list[str]:

@@ -37,17 +37,10 @@ from tallybook.projections.playbook.fold import UNDOABLE, fold, fold_history
 from tallybook.projections.scores.config import Config
 from tallybook.projections.scores.scoring import Level, component_score, composites, number, score_session, trend
 from tallybook.projections.scores.summary import changes
-from tallybook.projections.scores.trends import Gate, GateQuery, ScoreHistory, forecast, gate, regressions
+from tallybook.projections.scores.trends import GateQuery, ScoreHistory, forecast, gate, regressions
 from tallybook.projections.scores.view import KINDS, Baseline, Scores, day_of, scores_view
 
 EXAMPLE = dict(zip([f"ac0{n}" for n in range(1, 10)], (92, 88, 85, 95, 78, 82, 75, 90, 94), strict=True))
-
-
-def list_scores(values: dict[str, int], own: str = "", feedback: float | None = None) -> list[int | None]:
-    """Return efficiency, effectiveness, improvement, handoff and overall of components' scores."""
-    found = composites(values, config_of(own), feedback)
-    names = ("efficiency", "effectiveness", "improvement", "handoff", "overall")
-    return [found.get(f"session.{name}") for name in names]
 
 
 @pytest.mark.parametrize(
@@ -122,13 +115,6 @@ def test_a_user_describes_components_and_composites_of_their_own() -> None:
     assert {"session.handoff": 90, "session.work": 70, "session.overall": 75} == found
 
 
-def score_component(*events: Any, own: str = "", component: str = "ac03") -> tuple[int, float] | None:
-    """Return score and coverage of a component whose three metrics may have been measured as 80 each."""
-    config = config_of(own)
-    found = component_score(config.components[component], session_of(*events), config)
-    return None if found.value is None else (found.value, found.coverage)
-
-
 ALL_80 = metrics("ac03", thoroughness=80, accuracy=80, actionability=80)
 ONE_80 = metrics("ac03", thoroughness=80)
 RUN = kinds.BenchmarkRecorded("AC-03", "reviews", 9, 10)
@@ -165,17 +151,17 @@ def test_benchmarks_and_feedback_join_with_weights_of_their_own(
     events: list[Any], own: str, expected: tuple[int, float] | None
 ) -> None:
     """Benchmarks and feedback have their configured weights, next to metrics that together weigh 1."""
-    assert expected == score_component(*events, own=own)
-
-
-def test_the_worked_example() -> None:
-    """(92 + 95) / 2 = 93.5, 86.5, 81.25 and 94 are cut; 18.6 + 30.1 + 20.25 + 18.8 = 87.75 is cut, too."""
-    assert [93, 86, 81, 94, 87] == list_scores(EXAMPLE)
+    config = config_of(own)
+    found = component_score(config.components["ac03"], session_of(*events), config)
+    assert expected == (None if found.value is None else (found.value, found.coverage))
 
 
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
+        # The worked example: (92 + 95) / 2 = 93.5, 86.5, 81.25 and 94 are cut.
+        # 18.6 + 30.1 + 20.25 + 18.8 = 87.75 is cut, too.
+        (EXAMPLE, [93, 86, 81, 94, 87]),
         ({}, [None, None, None, None, None]),
         ({"ac01": 92}, [92, None, None, None, 92]),
         # (93 * 0.2 + 86 * 0.35) / 0.55 = 88.5.
@@ -187,7 +173,9 @@ def test_the_worked_example() -> None:
 )
 def test_composites_leave_out_missing_parts(values: dict[str, int], expected: list[int | None]) -> None:
     """A missing component weighs nothing in its composite, a missing composite nothing in the overall score."""
-    assert expected == list_scores(values)
+    found = composites(values, config_of(), None)
+    names = ("efficiency", "effectiveness", "improvement", "handoff", "overall")
+    assert expected == [found.get(f"session.{name}") for name in names]
 
 
 def test_a_session_with_feedback_alone_has_no_score() -> None:
@@ -270,18 +258,11 @@ PERCENTS = st.integers(0, 100) | st.none()
 def test_changes_add_up(days: list[tuple[int, float | None, float | None, float | None]], span: int) -> None:
     """The parts' changes sum to the change of the whole, whatever was not measured."""
     names = ("state_preservation", "handoff_quality", "completeness")
-    sessions = [
-        (
-            f"s{n}",
-            noon(f"2026-01-{day:02}"),
-            {"ac09": {k: v for k, v in zip(names, values, strict=True) if v is not None}},
-            "",
-        )
-        for n, (day, *values) in enumerate(days)
-    ]
+    measured = [(day, {k: v for k, v in zip(names, values, strict=True) if v is not None}) for day, *values in days]
+    sessions = [(f"s{n}", noon(f"2026-01-{day:02}"), {"ac09": parts}, "") for n, (day, parts) in enumerate(measured)]
     state = fold_sessions(config(), *sessions)
     found = changes(state, state.config.components["ac09"], span)
-    assert (found is not None) == (len({day for day, *values in days if any(v is not None for v in values)}) > span)
+    assert (found is not None) == (len({day for day, parts in measured if parts}) > span)
     if found is not None:
         total = sum(part["delta"] for part in found["parts"])
         assert abs(total - (found["now"] - found["before"])) < 0.05
@@ -455,56 +436,39 @@ def test_a_session_has_the_time_of_its_end(told: list[tuple[Any, str]], expected
 
 
 KEYS = ("direction", "delta", "delta_percent", "current_avg", "previous_avg")
-
-
-def compare_values(*values: Any) -> dict[str, Any]:
-    """Return a trend of these values."""
-    return dict(zip(KEYS, values, strict=True))
-
-
 WEEK = [82, 84, 83, 85, 87, 86, 88]
 """The data of the document's example: 595 in all, 85 on average."""
-
-
-def test_the_figures_of_the_document() -> None:
-    """Averages of 82.8 and 86.3 differ by 3.5, 4.2 % of the first: 3.5 / 82.8 is 0.04227.
-
-    Ten days of 828 points in all, then ten of 863.
-    """
-    series = [82] * 2 + [83] * 8 + [86] * 7 + [87] * 3
-    assert compare_values("improving", 3.5, 4.2, 86.3, 82.8) == trend(series, 10)
 
 
 @pytest.mark.parametrize(
     ("series", "days", "expected"),
     [
-        pytest.param([80, 80], 1, compare_values("stable", 0.0, 0.0, 80.0, 80.0), id="stable"),
-        pytest.param([1, 99, 40, 60, 55, 45], 2, compare_values("stable", 0.0, 0.0, 50.0, 50.0), id="two days count"),
-        pytest.param([70, 80, 90, *WEEK], 7, compare_values("improving", 5.0, 6.3, 85.0, 80.0), id="three days before"),
-        pytest.param(
-            [82, 82, 82, 83] + [80] * 4, 4, compare_values("declining", -2.3, -2.7, 80.0, 82.3), id="2.25 down"
-        ),
-        pytest.param([1, 1.15], 1, compare_values("improving", 0.2, 15.0, 1.2, 1.0), id="a float has its shown value"),
-        pytest.param([80] * 59 + [81], 30, compare_values("improving", 0.0, 0.0, 80.0, 80.0), id="less than a tenth"),
+        # The document's figures: ten days of 828 points in all, then ten of 863; 3.5 / 82.8 is 0.04227.
+        ([82] * 2 + [83] * 8 + [86] * 7 + [87] * 3, 10, ("improving", 3.5, 4.2, 86.3, 82.8)),
+        pytest.param([80, 80], 1, ("stable", 0.0, 0.0, 80.0, 80.0), id="stable"),
+        pytest.param([1, 99, 40, 60, 55, 45], 2, ("stable", 0.0, 0.0, 50.0, 50.0), id="two days count"),
+        pytest.param([70, 80, 90, *WEEK], 7, ("improving", 5.0, 6.3, 85.0, 80.0), id="three days before"),
+        pytest.param([82, 82, 82, 83] + [80] * 4, 4, ("declining", -2.3, -2.7, 80.0, 82.3), id="2.25 down"),
+        pytest.param([1, 1.15], 1, ("improving", 0.2, 15.0, 1.2, 1.0), id="a float has its shown value"),
+        pytest.param([80] * 59 + [81], 30, ("improving", 0.0, 0.0, 80.0, 80.0), id="less than a tenth"),
     ],
 )
-def test_a_trend(series: list[float], days: int, expected: dict[str, Any]) -> None:
+def test_a_trend(series: list[float], days: int, expected: tuple[Any, ...]) -> None:
     """The last days are compared with as many before them, or with the existing ones; halves round away from zero.
 
     8 / 88 is 9.09 %, 5 / 80 is 6.25 % and shows as 6.3, 2.25 / 80 is 2.81 %, 2.25 / 82.25 is
     2.74 %; 1.15 - 1 is 0.15 and shows as 0.2, though as floats it is a little less; a thirtieth of a point is a rise
     that shows as 0.0.
     """
-    assert expected == trend(series, days)
+    assert dict(zip(KEYS, expected, strict=True)) == trend(series, days)
 
 
-BEGIN = date(2026, 1, 5)
-Series = list[Level]
+DAY = date(2026, 1, 5)
 
 
-def daily(*scores: int, every: int = 1, begin: date = BEGIN) -> Series:
-    """Return a series with a score each ``every`` days."""
-    return [Level(str(begin + timedelta(number * every)), score) for number, score in enumerate(scores)]
+def daily(*scores: int) -> list[Level]:
+    """Return a series with a score each day."""
+    return [Level(str(DAY + timedelta(number)), score) for number, score in enumerate(scores)]
 
 
 @pytest.mark.parametrize(
@@ -535,7 +499,6 @@ def test_a_forecast_is_bounded(values: list[int]) -> None:
     assert 0 < found["confidence"] < 1
 
 
-DAY = date(2026, 1, 5)
 CONFIG = config(regressions={"points": 10, "least_sessions": 5, "turn": 6}, trends={"short_term_days": 2})
 
 
@@ -566,8 +529,7 @@ def test_a_drop_below_the_history(before: tuple[int, ...], bound: float) -> None
 @pytest.mark.parametrize("values", [(70, 70, 80, 80, 74, 74), (80, 80, 80, 80, 74, 74)])
 def test_a_trend_that_turned(values: tuple[int, ...]) -> None:
     """By windows of two days: 80 was no less than the days before, and 74 is 6 less than 80; 75 is only 5 less."""
-    turned = make_score_history("ac06", 74)
-    turned = turned._replace(days=daily(*values))
+    turned = make_score_history("ac06", 74)._replace(days=daily(*values))
     (reason,) = regressions(turned, CONFIG)
     assert ("trend", "ac06", 74.0, 80.0) == reason[:4]
     assert "ac06 is 74 on 2026-01-05: below 80 (trend)" == reason.text
@@ -576,16 +538,6 @@ def test_a_trend_that_turned(values: tuple[int, ...]) -> None:
 
 CONFIG_GATES = config(regressions={"points": 10, "least_sessions": 5, "turn": 1})
 ANY_GATE = GateQuery()
-
-
-def texts(answer: Gate) -> list[str]:
-    """Return the sentences of an answer."""
-    return [reason.text for reason in answer.reasons]
-
-
-def partial(known: ScoreHistory, measured: int, value: int = 90) -> ScoreHistory:
-    """Return a history with a later session that measured too little of the score, so many percent."""
-    return known._replace(partial=Level("", value, measured, 1000))
 
 
 @pytest.mark.parametrize(
@@ -599,10 +551,11 @@ def partial(known: ScoreHistory, measured: int, value: int = 90) -> ScoreHistory
 )
 def test_a_session_measured_too_little_opens_no_closed_gate(known: ScoreHistory, query: GateQuery, rule: str) -> None:
     """What the session before it closed stays closed, and the score is named."""
+    later = known._replace(partial=Level("", 100, 5, 1000))
     for condition in (query, query._replace(allow_no_data=True)):
-        answer = gate([make_score_history("ac06", 90), partial(known, 5, 100)], CONFIG_GATES, condition)
+        answer = gate([make_score_history("ac06", 90), later], CONFIG_GATES, condition)
         assert (False, [rule]) == (answer.open, [reason.rule for reason in answer.reasons if reason.closes])
-        assert "ac05: not enough measured (5 %)" in texts(answer)
+        assert "ac05: not enough measured (5 %)" in [reason.text for reason in answer.reasons]
 
 
 @st.composite
@@ -616,13 +569,7 @@ def histories(draw: st.DrawFn, score_id: str) -> ScoreHistory:
     return told._replace(days=daily(*days), baseline=baseline)
 
 
-@given(
-    histories("ac05"),
-    histories("ac06"),
-    st.sampled_from([None, "ac05", "ac06", "ac07"]),
-    st.none() | st.integers(0, 100),
-    st.none() | st.integers(0, 100),
-)
+@given(histories("ac05"), histories("ac06"), st.sampled_from([None, "ac05", "ac06", "ac07"]), PERCENTS, PERCENTS)
 def test_a_further_condition_never_opens_a_gate(
     history: ScoreHistory, other: ScoreHistory, name: str | None, minimum: int | None, drop: int | None
 ) -> None:

@@ -17,8 +17,9 @@ import pytest
 
 from helpers.commands import Run
 from helpers.events import HUMAN, list_events
+from helpers.hook_calls import set_to
 from helpers.manual_edits import curate, edit, rate, read
-from helpers.reference_model import COUNTS, TEXTS, extraction, migrate, point
+from helpers.reference_model import COUNTS, JSON, TEXTS, extraction, migrate, point
 from helpers.sweep import slice_of
 from tallybook import compat
 from tallybook.ledger.decisions.legacy_import import read_legacy
@@ -149,12 +150,6 @@ def record_history(folder: Path) -> Project:
     return place
 
 
-def load(project: Project) -> Doc:
-    """Return playbook.json from the disk."""
-    doc: Doc = json.loads(project.playbook.read_bytes())
-    return doc
-
-
 def write(project: Project, doc: object) -> None:
     """Write playbook.json as a manual edit."""
     project.playbook.write_bytes(doc if isinstance(doc, bytes) else json.dumps(doc).encode())
@@ -218,14 +213,14 @@ def test_any_change_is_loaded_by_the_specification_and_recorded_once(
 ) -> None:
     """After any change, load returns the specification's result for that file, and the next write records it."""
     project = record_history(new_project())
-    before, begin = load(project), count(project)
+    before, begin = read(project), count(project)
     doc = data.draw(edit_document(before))
     write(project, doc)
     expected = read_by_specification(doc)
     assert expected == compat.load_playbook()
     assert begin == count(project)
     commands.replay(project)
-    assert drop_dates(expected) == drop_dates(load(project))
+    assert drop_dates(expected) == drop_dates(read(project))
     # A version that is left out is no change by anybody, and neither is the stamp.
     changed = drop_dates(before) != drop_dates(expected)
     closes = [kind for kind in kinds(project, begin) if kind == "playbook.edited"]
@@ -241,11 +236,11 @@ def test_any_change_is_loaded_by_the_specification_and_recorded_once(
 def test_no_change_undoes_a_later_rating(new_project: Callable[[], Path], data: st.DataObject) -> None:
     """A change to an old rendering is applied to the ratings since: each remaining entry has them all."""
     project = record_history(new_project())
-    old = load(project)
+    old = read(project)
     ratings = data.draw(st.lists(st.sampled_from(["helpful", "neutral", "harmful"]), max_size=3))
     rated = [("kpt_001", rating) for rating in ratings]
     commands.record(project, extraction(*rated), REFLECTOR)
-    standing = {kp["name"]: kp for kp in load(project)["key_points"]}
+    standing = {kp["name"]: kp for kp in read(project)["key_points"]}
     helpful, harmful = data.draw(COUNTS), data.draw(COUNTS)
     doc = copy.deepcopy(old)
     doc["key_points"][0] |= {"helpful": helpful, "harmful": harmful}
@@ -262,7 +257,7 @@ def test_no_change_undoes_a_later_rating(new_project: Callable[[], Path], data: 
 def test_an_edit_that_was_recorded_and_not_rendered_counts_once(here: Project) -> None:
     """A power loss between the record of an edit and its rendering leaves the file of the edit, which adds nothing."""
     note = here.ledger / "rendered"
-    doc, former = load(here), note.read_bytes()
+    doc, former = read(here), note.read_bytes()
     doc["key_points"][0]["helpful"] += 4
     write(here, doc)
     commands.replay(here)
@@ -270,13 +265,13 @@ def test_an_edit_that_was_recorded_and_not_rendered_counts_once(here: Project) -
     note.write_bytes(former)
     assert 7 == commands.show(here)["key_points"][0]["helpful"]
     commands.replay(here)
-    assert 7 == load(here)["key_points"][0]["helpful"]
+    assert 7 == read(here)["key_points"][0]["helpful"]
 
 
 @pytest.mark.parametrize("harmful", [0, 12])
 def test_a_program_that_saves_its_document_again_counts_each_change_once(here: Project, harmful: int) -> None:
     """A document in memory keeps its stamp, and has the edits that were recorded meanwhile: they are not added anew."""
-    doc = load(here)
+    doc = read(here)
     edited = doc["key_points"][0]
     # As many prune the entry, which the next save brings back.
     commands.record(here, extraction(*[("kpt_001", "harmful")] * harmful), REFLECTOR)
@@ -290,7 +285,7 @@ def test_a_program_that_saves_its_document_again_counts_each_change_once(here: P
 
 def test_a_file_changed_while_a_command_runs_is_not_overwritten(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """A change between the load of the file and its rendering is load again, and recorded."""
-    doc = load(here)
+    doc = read(here)
     doc["key_points"][0]["text"] = "changed meanwhile"
     examine = playbook_file.examine
 
@@ -302,15 +297,10 @@ def test_a_file_changed_while_a_command_runs_is_not_overwritten(here: Project, m
     with monkeypatch.context() as patch:
         patch.setattr(playbook_file, "examine", examine_then_change)
         commands.record(here, extraction(("kpt_001", "helpful")), REFLECTOR)
-    assert point("kpt_001", "changed meanwhile", 4) == load(here)["key_points"][0]
+    assert point("kpt_001", "changed meanwhile", 4) == read(here)["key_points"][0]
     commands.check(here)
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
-    max_leaves=9,
-)
 FIELDS = st.sampled_from(["id", "name", "content", "text", "helpful", "harmful", "section", "status"])
 TABLES = st.dictionaries(st.text(max_size=5), JSON | st.dictionaries(FIELDS, JSON, max_size=8), max_size=3)
 
@@ -435,18 +425,11 @@ HEADINGS = [*SLUGS]
 BY_SECTION = '[playbook]\nformat = "sections"\n'
 
 
-def choose(by_section: Project) -> None:
-    """Choose the later format."""
-    path = by_section.claude / "config" / "tallybook.toml"
-    path.parent.mkdir()
-    path.write_text(BY_SECTION)
-
-
 @pytest.fixture
 def by_section(project: Path) -> Project:
     """Return a project whose playbook.json is written in the later format."""
     made = Project(project)
-    choose(made)
+    set_to(made, BY_SECTION)
     return made
 
 
@@ -502,7 +485,7 @@ def test_results_come_to_what_the_format_says(tmp_path_factory: pytest.TempPathF
     folder = tmp_path_factory.mktemp("later")
     (folder / ".claude").mkdir()
     by_section, model = Project(folder), LaterPlaybook()
-    choose(by_section)
+    set_to(by_section, BY_SECTION)
     for result in results:
         # Of a person, whose operations are no proposals.
         commands.record(by_section, result, HUMAN)

@@ -42,11 +42,6 @@ def write(project: Project, *payloads: dict[str, Any]) -> Write:
     return record.write(project, [Request(Update(payload), HUMAN) for payload in payloads])
 
 
-def read(project: Project) -> Any:
-    """Return playbook.json from the disk."""
-    return json.loads(project.playbook.read_bytes())
-
-
 def test_an_event_is_recorded_although_the_file_cannot_be_rendered(
     here: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,7 +60,7 @@ def test_an_event_is_recorded_although_the_file_cannot_be_rendered(
     assert (4, 5) == (report.outcomes[0].seq_from, report.outcomes[0].seq_to)
     assert before == here.playbook.read_bytes()
     write(here)
-    assert ["a", "b"] == [kp["text"] for kp in read(here)["key_points"]]
+    assert ["a", "b"] == [kp["text"] for kp in json.loads(here.playbook.read_bytes())["key_points"]]
 
 
 def make_project(folder: Path) -> Project:
@@ -163,14 +158,6 @@ LATER = {"by": HUMAN, "key": "save 1", "update": {"evaluations": [{"name": "kpt_
 FILE: dict[str, Any] = {"id": "a", "at": AT, "requests": [UPDATE, LATER]}
 
 
-def spool_file(project: Project, content: bytes) -> Path:
-    """Put a file into the spool."""
-    path = project.ledger / "spool" / "2026-01-01T000000.000000Z-a.json"
-    path.parent.mkdir()
-    path.write_bytes(content)
-    return path
-
-
 VALUES = st.recursive(
     st.none()
     | st.booleans()
@@ -203,7 +190,9 @@ def spoil_file(draw: DrawFn) -> dict[str, Any]:
 def test_no_spool_file_blocks_a_write(new_project: Callable[[], Path], content: bytes) -> None:
     """Any spool file is recorded or stays with a note, and the ledger is whole afterwards."""
     project = make_project(new_project())
-    waiting = spool_file(project, content)
+    waiting = project.ledger / "spool" / "2026-01-01T000000.000000Z-a.json"
+    waiting.parent.mkdir()
+    waiting.write_bytes(content)
     outcome = commands.rate(project, "kpt_001", "neutral", HUMAN)
     assert outcome.seq_to == commands.verify_and_fold(project)[0].head.seq
     assert waiting.exists() == any(note.startswith(f"spool/{waiting.name}: ") for note in outcome.notes)
@@ -279,7 +268,6 @@ def test_a_book_knows_the_deliveries_of_every_machine(tmp_path: Path) -> None:
 
 YEAR_10000_S = 253_402_300_800
 YEAR_1_S = -62_135_596_800
-DAY_S = 86_400
 READING = (["show"], ["show", "--at", "2d"], ["verify"], ["log"], ["why", "kpt_001"], ["score"], ["doctor"], ["replay"])
 
 
@@ -290,7 +278,7 @@ def set_clock(monkeypatch: pytest.MonkeyPatch, seconds: int) -> None:
 
 @pytest.mark.parametrize(
     "seconds",
-    [YEAR_10000_S, YEAR_10000_S * 3, YEAR_1_S - 1, YEAR_1_S - 3 * 366 * DAY_S],
+    [YEAR_10000_S, YEAR_10000_S * 3, YEAR_1_S - 1, YEAR_1_S - 3 * 366 * 86_400],
     ids=["10000", "26059", "0", "-3"],
 )
 @pytest.mark.parametrize("locked", [False, True], ids=["free", "locked"])

@@ -11,7 +11,6 @@ import re
 import shutil
 import stat
 import subprocess
-import sys
 from typing import Any
 import unicodedata
 
@@ -19,9 +18,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
-from helpers.commands import ROOT, Run
+from helpers.commands import Run
 from helpers.events import HUMAN, list_events
 from helpers.ledger_files import hold_ledger_lock
+from helpers.reviews import Terminal
 from tallybook import compat
 from tallybook.ledger.errors import EXIT_NO
 from tallybook.ledger.events import PointRated
@@ -75,27 +75,15 @@ def counts(here: Project) -> list[tuple[Any, ...]]:
     return [(entry["name"], entry["helpful"], entry["harmful"]) for entry in commands.show(here)["key_points"]]
 
 
-def project_with_secret(root: Path) -> Project:
-    """Return a project with a secret between two other texts, and some ratings."""
-    here = Project(root)
+@pytest.fixture
+def here(project: Path) -> Project:
+    """Return a project with three entries and three ratings; the second text has the secret."""
+    here = Project(project)
     for text in ("Use type hints", TOLD, "Test the edges"):
         commands.add(here, text, HUMAN)
     for name in ("kpt_001", "kpt_002", "kpt_002"):
         commands.rate(here, name, "helpful", HUMAN)
     return here
-
-
-def strike_nothing(here: Project) -> tuple[str, ...]:
-    """Redact a text that is erased already, and return nothing."""
-    with pytest.raises(NothingToRedactError):
-        strike(here)
-    return ()
-
-
-@pytest.fixture
-def here(project: Path) -> Project:
-    """Return a project with three entries and three ratings; one text has the secret."""
-    return project_with_secret(project)
 
 
 # None that ids and digests have: there a text would stand by chance.
@@ -129,7 +117,6 @@ def test_any_text_can_be_erased_from_the_project(
 
 
 TEXTS = ["Work with type hints", "Test with real files", "Quote ids"]
-MAIN = "from tallybook.__main__ import main; main()"
 
 
 @pytest.fixture
@@ -141,30 +128,14 @@ def named(project: Path) -> Project:
     return named
 
 
-def words(named: Project, *more: str) -> list[str]:
-    """Return the command line that redacts a common word."""
-    return ["--project", str(named.root), "redact", "--text", "with", "--reason", "a slip", *more]
-
-
 @pytest.mark.parametrize(("answer", "code"), [("n", EXIT_NO), ("", EXIT_NO), ("y", 0)])
 def test_a_terminal_lists_the_events_and_asks(named: Project, answer: str, code: int) -> None:
     """Each event and its text are listed before the question, and only a yes redacts them."""
     before = content(named)
-    ours, theirs = os.openpty()
-    with subprocess.Popen(
-        [sys.executable, "-B", "-c", MAIN, *words(named)], stdin=theirs, stdout=theirs, stderr=theirs, cwd=ROOT
-    ) as process:
-        os.close(theirs)
-        os.write(ours, f"{answer}\n".encode())
-        shown = ""
-        try:
-            while piece := os.read(ours, 4096):
-                shown += piece.decode()
-        except OSError:
-            # The terminal's other end is closed.
-            pass
-    os.close(ours)
-    assert code == process.returncode
+    terminal = Terminal(named.root, "redact", "--text", "with", "--reason", "a slip")
+    terminal.enter(f"{answer}\n")
+    ended, shown = terminal.end()
+    assert code == ended
     assert all(text in shown.partition("Redact the whole text of 2 events?")[0] for text in TEXTS[:2])
     assert "Redact the whole text of 2 events?" in shown
     assert (code == 0) == (texts(named) == [REDACTED, REDACTED, TEXTS[2]])
@@ -370,7 +341,9 @@ def test_every_name_of_a_file_loses_the_text(here: Project) -> None:
     (here.ledger / "a.txt").write_text(TOLD)
     backup = here.root / "backup"
     shutil.copytree(here.claude, backup, copy_function=os.link)
-    assert ([], ()) == (strike(here).remaining, strike_nothing(here))
+    assert [] == strike(here).remaining
+    with pytest.raises(NothingToRedactError):
+        strike(here)
     left = [path.name for path in backup.rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
     # The old rendering was replaced, not overwritten: what stands in the backup alone is beyond reach.
     assert ["playbook.json"] == left
@@ -425,23 +398,11 @@ def test_a_look_with_few_visible_characters_matches_nothing_else(here: Project) 
     assert not commands.record(here, {"new_key_points": ["Take a break"]}, HUMAN).ignored
 
 
-def escape_text(text: str) -> str:
-    r"""Return a text in which every character is a ``\u`` escape."""
-    return "".join(f"\\u{ord(char):04x}" for char in text)
-
-
-def capital(text: str) -> str:
-    r"""Return the same with capital digits."""
-    return "".join(f"\\u{ord(char):04X}" for char in text)
-
-
 @pytest.mark.parametrize("layers", [1, 2, 3])
-@pytest.mark.parametrize("make", [escape_text, capital, str], ids=["escaped", "capital", "plain"])
-def test_escapes_in_a_broken_playbook_that_was_set_aside_are_erased(
-    here: Project, layers: int, make: Callable[[str], str]
-) -> None:
+@pytest.mark.parametrize("form", [r"\u{:04x}", r"\u{:04X}", "{:c}"], ids=["escaped", "capital", "plain"])
+def test_escapes_in_a_broken_playbook_that_was_set_aside_are_erased(here: Project, layers: int, form: str) -> None:
     r"""A broken ``playbook.json.unreadable-*`` loses a text of ``\u`` escapes, of each layer of JSON, and no other."""
-    spelled = make(PERSON)
+    spelled = "".join(form.format(ord(char)) for char in PERSON)
     for _ in range(layers - 1):
         spelled = json.dumps(spelled)[1:-1]
     path = here.claude / "playbook.json.unreadable-20261118T110640"
@@ -456,10 +417,7 @@ def test_escapes_in_a_broken_playbook_that_was_set_aside_are_erased(
     assert PERSON not in json.loads(f'"{data.split(chr(10))[3][1:-2]}"')
 
 
-WORDS = ["evaluations", "2026"]
-
-
-@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("word", ["evaluations", "2026"])
 def test_a_pending_redaction_of_a_word_of_our_json_keeps_the_spooled_ratings(here: Project, word: str) -> None:
     """A payload that waits while a redaction is pending is recorded whole: its format is not overwritten."""
     commands.add(here, f"Never say {word} aloud", HUMAN)

@@ -23,7 +23,6 @@ from tallybook.ledger.errors import BadInputError
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import commands, secrets
 
-REFLECTOR = {"rater": "reflector"}
 EACH = pytest.mark.parametrize("example", EXAMPLES, ids=[f"{e.name} {i}" for i, e in enumerate(EXAMPLES)])
 
 
@@ -133,30 +132,9 @@ def test_masking_leaves_no_match_and_changes_nothing_the_second_time(text: str) 
 
 HOSTILE = [
     *("key ", "_", "-", "a-", "/", "//", "://", "://a:", "%3D", "[1m", "a", "0", "ab1", "1/1234567890/12345:", "MDAw"),
-    *(
-        "eyJ",
-        "eyJaaaaaaaa-",
-        "s" + "k-",
-        "-s" + "k-",
-        "key-",
-        "xox" + "b-",
-        "hvs.",
-        "dp.st.aa-",
-        "SG.aaaaaaaaaaaaaaaa.",
-    ),
-    *(
-        "aws_",
-        "aws key ",
-        "ibm-",
-        "sl-",
-        "api_key ",
-        "secret",
-        "bearer 1a",
-        "?sig=%2B",
-        "_auth" + "Token=",
-        "1Q~",
-        "A3-",
-    ),
+    *("eyJ", "eyJaaaaaaaa-", "s" + "k-", "-s" + "k-", "key-", "xox" + "b-", "hvs.", "dp.st.aa-"),
+    *("SG.aaaaaaaaaaaaaaaa.", "aws_", "aws key ", "ibm-", "sl-", "api_key ", "secret", "bearer 1a", "?sig=%2B"),
+    *("_auth" + "Token=", "1Q~", "A3-"),
     *("BEGIN ", "BEGIN PRIVATE", "END PRIVATE ", "re_aaaaaaaa_", "12345678:", "softlayer.com/", "[masked: "),
 ]
 
@@ -213,7 +191,7 @@ def test_a_spooled_payload_is_masked(here: Project) -> None:
     """A payload that could not be recorded at once is in its file without the secret, and is noted."""
     commands.add(here, "Use types", {"rater": "human"})
     with hold_ledger_lock(here):
-        outcome = commands.record(here, extraction(new=[GITHUB.text]), REFLECTOR)
+        outcome = commands.record(here, extraction(new=[GITHUB.text]), {"rater": "reflector"})
     assert (True, ("new_key_points[0]: a secret was masked (GitHub Token)",)) == (outcome.spooled, outcome.notes)
     assert GITHUB.secret.encode() not in read_all_bytes(here)
     assert b"[masked: GitHub Token]" in read_all_bytes(here)

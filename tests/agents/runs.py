@@ -71,19 +71,8 @@ def session(installed: Installed, place: ClientFolders) -> Iterator[ClientSessio
 
 
 CHECKS = (
-    "once",
-    "again",
-    "asked",
-    "cited",
-    "awaiting",
-    "reflected",
-    "true",
-    "quiet",
-    "restored",
-    "by task",
-    "subagent",
-    "marks",
-    "unasked",
+    *("once", "again", "asked", "cited", "awaiting", "reflected", "true", "quiet", "restored"),
+    *("by task", "subagent", "marks", "unasked"),
 )
 """Names of the checks, in the order of the table."""
 

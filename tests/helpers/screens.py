@@ -16,7 +16,7 @@ BY = {"rater": "reflector", "session": "s1"}
 WIDTHS = pytest.mark.parametrize("width", [40, 80])
 
 
-def render_screen(screen: Callable[[Console], None], width: int = 80, encoding: str = "utf-8") -> str:
+def render_screen(screen: Callable[[Console], object], width: int = 80, encoding: str = "utf-8") -> str:
     """Return the output of a screen in a pipe of this width and encoding."""
     stream = TextIOWrapper(BytesIO(), encoding=encoding, newline="\n")
     screen(terminal.console_for(stream, width))

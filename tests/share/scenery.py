@@ -15,7 +15,7 @@ from helpers.shared_clones import Machine, make_clones
 NAMES = ("anna", "ben", "cleo")
 
 
-class Scenery:
+class Scenery(NamedTuple):
     """An engine and machines that can join a book of it.
 
     Attributes:
@@ -26,20 +26,11 @@ class Scenery:
         roll_back: Takes away runs from the end of the book; a function says how many stay of so many.
     """
 
-    def __init__(
-        self,
-        machines: Sequence[Machine],
-        words: Sequence[str],
-        said: str,
-        engine: Any,
-        roll_back: Callable[[Callable[[int], int]], None] = lambda _: None,
-    ) -> None:
-        """Take what there is."""
-        self.roll_back = roll_back
-        self.machines = list(machines)
-        self.words = tuple(words)
-        self.said = said
-        self.engine = engine
+    machines: Sequence[Machine]
+    words: Sequence[str]
+    said: str
+    engine: Any
+    roll_back: Callable[[Callable[[int], int]], None] = lambda _: None
 
     def share(self) -> None:
         """Let every machine join the book, the first with an entry."""
