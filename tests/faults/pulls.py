@@ -18,6 +18,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from time import monotonic, sleep
 from typing import NamedTuple
 
 from faults import FaultCounts, FaultOptions, NoToolError
@@ -42,6 +43,7 @@ SPREAD = 120
 USUAL = 1_500
 PULLS_A_LEDGER = 10
 """Then another ledger is begun, so that looking at it stays quick and beginning one is cut short as well."""
+UNMOUNT_S = 30
 PAGE_BYTES = 4096
 PAGES = 48
 """The last pages of the log, of which some are written before the power goes: what is in flight lies in them."""
@@ -134,12 +136,21 @@ def mount_image(image: Path, place: Path) -> Iterator[None]:
     try:
         yield
     finally:
+        _unmount(place)
+
+
+def _unmount(place: Path) -> None:
+    """Unmount an image; a process that was killed a moment ago may hold it for a while."""
+    end = monotonic() + UNMOUNT_S
+    while True:
         try:
-            _run("umount", place)
+            return _run("umount", place)
         except NoToolError:
-            # Somebody still looks at it: it goes, and its loop device with it, as soon as they stop.
-            _run("umount", "-l", place)
-            raise
+            if monotonic() > end:
+                # It goes, and its loop device with it, as soon as nobody holds it any more.
+                _run("umount", "-l", place)
+                raise
+            sleep(0.1)
 
 
 def pull(place: Path) -> None:
