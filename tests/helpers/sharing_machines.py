@@ -297,9 +297,12 @@ class Site:
     def check_moment(self, seq: int) -> None:
         """Check that a past moment is what was shown then, without texts that anyone redacted since."""
         then, now, redacted = self.moments[seq], commands.show(self.project, str(seq)), self.model.redacted
+        begun = head_of(self.own).shared and SharedLog(self.project.ledger).open_at(seq).history.frontier.seq
         for shown, point in zip(then["key_points"], now["key_points"], strict=False):
-            # Of an edit whose text was redacted before it was published only the counts stay.
-            if shown["text"] in redacted or (shown["text"] == REDACTED and point["text"] in redacted):
+            # Of an edit whose text was redacted before it was published only the counts stay. A moment before anything
+            # of the book was taken in shows the edit as the own ledger has it: redacted.
+            was_left_out = point["text"] == REDACTED and not begun
+            if shown["text"] in redacted or (shown["text"] == REDACTED and point["text"] in redacted) or was_left_out:
                 point["text"] = shown["text"]
         assert then == now, f"{self.label} --at {seq}"
 

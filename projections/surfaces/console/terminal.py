@@ -95,7 +95,7 @@ def print_playbook(
     if not entries:
         print_text(console, "The playbook is empty." if at is None else f"The playbook was empty at {at}.")
         if at is None:
-            adding = "`tallybook add TEXT` adds a key point, `tallybook import FILE` takes in an old playbook."
+            adding = "`tallybook add TEXT` adds an entry, `tallybook import FILE` takes in an old playbook."
             print_text(console, adding)
         return
     if console.width < NARROW:
@@ -108,7 +108,7 @@ def print_playbook(
     else:
         _print_table(console, entries)
     shown = "" if number in {None, len(entries)} else f"{len(entries):,} of "
-    count = f"{shown}{output.format_count(number or len(entries), 'key point')}"
+    count = f"{shown}{output.format_count(number or len(entries), 'entry', 'entries')}"
     count += f", last updated {output.format_time(last_updated)}"
     print_text(console, count if at is None else f"{count}, as of {at}", style="dim")
 
