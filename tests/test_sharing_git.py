@@ -212,6 +212,23 @@ def test_a_damaged_remote_is_named_and_made_again(remote: Path, connect: Callabl
     with pytest.raises(UnreachableError, match=r"object file \S+ is empty.*; events wait in the own ledger") as caught:
         connect("ben").read(0)
     assert "\n" not in str(caught.value)
+    repair(remote, connect)
+
+
+@pytest.mark.parametrize("content", [b"", bytes(41)], ids=["empty", "zeros"])
+def test_a_reference_that_lost_its_content_is_named_and_made_again(
+    remote: Path, connect: Callable[..., Engine], content: bytes
+) -> None:
+    """A power failure can leave such a file; git refuses to delete it as a reference."""
+    connect("anna").append(NOTHING, make_runs(2))
+    (remote / "refs" / "tallybook" / "main").write_bytes(content)
+    with pytest.raises(UnreachableError, match=r"not our ref 0{40}; "):
+        connect("ben").read(0)
+    repair(remote, connect)
+
+
+def repair(remote: Path, connect: Callable[..., Engine]) -> None:
+    """Do what the page of engines says, and let a machine that has the lines append them again."""
     delete_damage(remote, "main")
     assert [] == connect("ben").read(0).runs
     append(connect("anna"), *make_runs(2))

@@ -117,8 +117,10 @@ def _lose_machine(loss: Loss) -> None:
     loss.trial.problems += [f"{name} after a loss: {answer.err}" for answer in (shown, again) if answer.code]
 
 
-DAMAGE = re.compile(r"object file \S+ is empty|is corrupt|repository corruption|bad (tree )?object|unable to unpack")
-"""What git says of a repository whose objects are missing, empty or changed."""
+DAMAGE = re.compile(
+    r"object file \S+ is empty|is corrupt|repository corruption|bad (tree )?object|unable to unpack|not our ref 0{40}"
+)
+"""What git says of a repository whose objects are missing, empty or changed, or whose reference has no content."""
 
 
 def _lose_remote(loss: Loss) -> None:
