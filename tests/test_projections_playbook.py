@@ -240,6 +240,7 @@ A_TO_B, B_TO_A, B_TO_C = (PointMerged(f"kpt_00{to}", (f"kpt_00{of}",), "") for t
         ([*RESTORED, [PointEdited("kpt_001", 1, 3, "a"), CLOSE]], []),
         ([*RESTORED, [PointRetired("kpt_001", "")], [PointEdited("kpt_001", 0, 3, "a"), CLOSE]], []),
         ([[A, *HARMFUL[:3], *HELPFUL]], [("kpt_001", "a", 3, 3)]),
+        ([[A, PointPinned("kpt_001", ""), *HARMFUL], [events.PointUnpinned("kpt_001", ""), CLOSE]], []),
         ([[A, B, events.PlaybookOrdered(("kpt_002",)), EDIT]], [("kpt_002", "b", 0, 0), ("kpt_001", "a", 0, 0)]),
         ([[A, PointRated("kpt_001", "helpful"), PointReworded("kpt_001", "", "b")]], [("kpt_001", "b", 1, 0)]),
         ([[A, B, C, A_TO_B, B_TO_C, PointRated("kpt_001", "helpful")]], [("kpt_003", "c", 1, 0)]),
