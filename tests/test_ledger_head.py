@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import binascii
 from contextlib import suppress
+import errno
 import os
 from pathlib import Path
 from threading import Event, Thread
@@ -429,3 +430,20 @@ def test_without_a_head_a_changed_batch_is_damage(torn_log: JsonlLog) -> None:
         with pytest.raises(DamagedLedgerError):
             act()
     assert (damaged, {}) == (torn_log.path.read_bytes(), list_quarantine(torn_log))
+
+
+def test_an_error_at_closing_is_none_of_a_reader_that_stops_early(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever has found a line lets the rest go, where an error could only be printed."""
+    log, close = tmp_path / "events.jsonl", os.close
+    log.write_bytes(b"one\ntwo\n")
+    found: Any = heads.lines_before(log, 8)
+    assert b"two" == next(found)
+
+    def close_and_fail(fd: int) -> None:
+        close(fd)
+        raise OSError(errno.EIO, "injected")
+
+    monkeypatch.setattr(os, "close", close_and_fail)
+    found.close()

@@ -197,7 +197,8 @@ def lines_before(log_file: StrPath, end: int, needle: bytes = b"", max_bytes: in
         max_bytes: How far back it is read; 0 for as far as is quickly read line by line.
     """
     begin, window, rest = end, _WINDOW_BYTES, b""
-    with disk.hold_open(log_file) as fd:
+    fd = disk.open_file(log_file, write=False)
+    try:
         while begin > 0 and end - begin < (max_bytes or _MAX_SEARCHED_BYTES):
             at = max(begin - window, 0)
             text = disk.read_at(fd, begin - at, at) + rest
@@ -206,3 +207,7 @@ def lines_before(log_file: StrPath, end: int, needle: bytes = b"", max_bytes: in
             if whole.rfind(needle) >= 0:
                 yield from (line for line in reversed(whole.split(b"\n")) if line and needle in line)
             begin, window = at, min(2 * window, _MAX_WINDOW_BYTES)
+    finally:
+        # A caller that has found its line lets the generator go: an error would be printed then and not raised.
+        with suppress(OSError):
+            os.close(fd)
