@@ -411,7 +411,7 @@ class PointRetired(CurationEvent):
 
 
 class PointRestored(CurationEvent):
-    """An entry returns with its last text and counts, exempt from pruning until a harmful rating or an edit of them."""
+    """An entry returns with its last text and counts, exempt from pruning until a harmful rating or edited counts."""
 
 
 class PointPinned(CurationEvent):

@@ -180,10 +180,12 @@ def make(project: Project, choices: Choices) -> tuple[bytes, dict[str, Any]]:
         UnknownEntryError: No event names the entry.
     """
     log, moment = open_log(project), choices.moment
-    now, end = log.now().at, read_end(log)
+    now = log.now().at
     numbers: dict[int, tuple[str, str | None]] = {}
     # A commit's history may be another than the project's own.
     commit = moment if moment is not None and moment.commit else None
+    # Before the history is read: a served page then loads again because of an event that comes meanwhile.
+    end = read_end(log) if choices.served or (commit is None and has_book(log)) else {}
 
     def read() -> Iterator[Batch]:
         if commit is not None:
@@ -198,8 +200,7 @@ def make(project: Project, choices: Choices) -> tuple[bytes, dict[str, Any]]:
         # The page's own numbers are 1, 2, 3 and so on.
         meta["labels"] = [[new, *names] for new, names in numbers.items()]
         meta["opens"]["event"] = film.last
-    if numbers or choices.served:
-        meta |= end
+    meta |= end
     agents = [", ".join(filter(None, names)) for _, *names in film.sessions.values()]
     quotes = [[field, mask(text)] for _, field, text in film.quotes] if choices.with_quotes else []
     content = {
