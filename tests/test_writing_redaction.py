@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+import errno
 from itertools import product
 import json
 import os
@@ -333,6 +334,26 @@ def test_no_link_is_followed_out_of_the_folder(here: Project, tmp_path_factory: 
     )
     assert ([], []) == (done.remaining, done.foreign)
     assert TOLD == (out / "note.txt").read_text()
+    assert ([], None) == (find_files_with_text(here), redaction.read_pending(here.ledger))
+
+
+def test_a_folder_that_cannot_be_listed_stays_to_be_searched(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it may hold Tallybook's files the redaction is not over, and the next command goes on with it."""
+    foreign = here.claude / "skills"
+    foreign.mkdir()
+    (here.ledger / "note.txt").write_text(TOLD)
+    scandir, closed = os.scandir, [foreign, here.claude]
+
+    def refuse(path: str | int) -> Any:
+        if path in list(map(os.fspath, closed)):
+            raise OSError(errno.EIO, "Input/output error", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    assert [f"{here.claude}: could not be listed"] == strike(here).remaining
+    assert "note.txt" in find_files_with_text(here)
+    closed.remove(here.claude)
+    commands.rate(here, "kpt_001", "helpful", HUMAN)
     assert ([], None) == (find_files_with_text(here), redaction.read_pending(here.ledger))
 
 

@@ -71,7 +71,8 @@ def files(project: Project) -> Iterator[tuple[Path, str]]:
             if not _APART.fullmatch(place) and _may_hold(path, claude):
                 yield path, "" if path.is_symlink() else _find_kind(path, place)
     # What cannot be listed may hold files of ours.
-    yield from ((path, ASIDE if path.relative_to(claude).as_posix().startswith(_FOLDERS) else "") for path in closed)
+    places = ((path, path.relative_to(claude).as_posix()) for path in closed)
+    yield from ((path, ASIDE if place == "." or place.startswith(_FOLDERS) else "") for path, place in places)
 
 
 def _find_kind(path: Path, place: str) -> str:
@@ -466,4 +467,5 @@ def search_file(done: RedactionResult, path: Path, kind: str, wanted: TextSearch
     except (errors.TallybookError, OSError) as error:
         # A file that was deleted in the meantime holds nothing; one that cannot be read may.
         if path.exists():
-            (done.remaining if kind else done.unsearched).append(f"{path}: could not be searched: {error}")
+            why = "could not be listed" if path.is_dir() else f"could not be searched: {error}"
+            (done.remaining if kind else done.unsearched).append(f"{path}: {why}")
