@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+import errno
 import json
 import os
 from pathlib import Path
 import shutil
 import subprocess
 import sys
+from unittest.mock import Mock
 
 import attrs
 import pytest
@@ -21,10 +23,11 @@ from helpers.ledger_files import hold_ledger_lock, list_spooled
 from helpers.transcripts import Script, ask_again, find_transcripts
 import tallybook
 from tallybook.ledger import clock
+from tallybook.ledger.errors import EXIT_NOT_WRITTEN
 from tallybook.ledger.events import EVENT_TYPES, FREE, PlaybookInjected, PointCited, ReflectionRequested
 from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.cli.mcp import Server
-from tallybook.projections.surfaces.hooks import handler
+from tallybook.projections.surfaces.hooks import citations, handler
 from tallybook.projections.surfaces.hooks.citations import find_cited, find_given
 from tallybook.projections.surfaces.hooks.ledger_access import BODIES, ERROR_FILE, MAX_PLAYBOOK_BYTES
 from tallybook.projections.surfaces.install import hook_entries
@@ -295,6 +298,22 @@ def test_a_citation_that_nothing_can_hold_is_said_and_recorded_later(project: Pa
     ask_again(place, script)
     assert 0 == run_here(["reflect"])
     assert ["kpt_001"] == list_cited(place)
+
+
+def test_a_citation_waits_until_the_log_can_be_read(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it says nothing of what the session was given, the transcript does not count as read."""
+    here = Project(project)
+    commands.add(here, "Use type hints", HUMAN)
+    script = Script(find_transcripts(project) / "s1.jsonl").user("Fix it").agent("As [kpt_001] says.")
+    give(here, "s1", "kpt_001")
+    ask_again(here, script)
+    failing = Mock(side_effect=OSError(errno.EIO, "Input/output error"))
+    with monkeypatch.context() as patched:
+        patched.setattr(citations, "lines_before", failing)
+        assert EXIT_NOT_WRITTEN == run_here(["reflect"])
+    assert [] == list_cited(here)
+    assert 0 == run_here(["reflect"])
+    assert ["kpt_001"] == list_cited(here)
 
 
 # By task each prompt is given the entries that fit it, and an entry is given once (rule 22)

@@ -11,12 +11,13 @@ from __future__ import annotations
 from contextlib import suppress
 import os
 
-from tallybook.ledger.errors import TallybookError
+from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.fast_stdlib import dumps, loads
 from tallybook.ledger.line import kind_of
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.names import PREFIX, format_name, parse_number
 from tallybook.ledger.playbook_constants import PERSONAL_PREFIX
+from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.head import lines_before
 
 TYPE_CHECKING = False
@@ -131,6 +132,9 @@ def find_given(project: AnyProject, session: str, names: Collection[str], subage
         session: The session.
         names: The entries, by the names that the session was given.
         subagent: The subagent's id; empty for the lineage.
+
+    Raises:
+        CannotWriteError: The log cannot be read.
     """
     given: set[str] = set()
     for agent, injection in injections(project, session) if names else ():
@@ -146,6 +150,9 @@ def injections(project: AnyProject, session: str) -> Iterator[tuple[str, Mapping
 
     Each comes after the subagent that it was given to, empty for the session. Neither the log nor the spool is
     verified: the answer decides which citations are recorded, and changes no entry.
+
+    Raises:
+        CannotWriteError: The log cannot be read; what waits in the spool and cannot be read is passed over.
     """
     sessions = [session]
     for member in filter(None, sessions):
@@ -161,7 +168,7 @@ def injections(project: AnyProject, session: str) -> Iterator[tuple[str, Mapping
 def _read_recorded(project: AnyProject, session: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     needle = f'"session":{dumps(session)}'.encode("utf-8", "replace")
     path = JsonlLog(project.ledger).log_file
-    with suppress(OSError, TallybookError):
+    try:
         for line in lines_before(path, os.stat(path).st_size, needle, MAX_SEARCHED_BYTES):
             # A text, damage or another kind of event may hold the session's id as well.
             if kind_of(line) == KIND:
@@ -169,6 +176,11 @@ def _read_recorded(project: AnyProject, session: str) -> Iterator[tuple[str, Map
                     event = loads(line.decode("utf-8"))
                     if event["by"]["session"] == session and isinstance(event["body"], dict):
                         yield str(event["by"].get("agent", "")), event["body"]
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        # Taken for an empty log, it would lose the citations: the transcript counts as read.
+        raise CannotWriteError(path, f"cannot be read: {disk.reason(error)}") from error
 
 
 def _read_spooled(project: AnyProject, session: str) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -355,7 +355,11 @@ def _continue(project: ProjectPaths, payload: Payload, parent: str, marker: str)
     The marker of the session it continues only saves the question to the ledger.
     """
     before = ledger_access.marker_file(project, _TOLD, parent)
-    if not os.path.exists(before) and not any(True for _ in citations.injections(project, parent)):
+    was_given = os.path.exists(before)
+    # A log that cannot be read must not keep the playbook from a session.
+    with suppress(TallybookError):
+        was_given = was_given or any(True for _ in citations.injections(project, parent))
+    if not was_given:
         return False
     ledger_access.write_marker(marker, ledger_access.read_marker(before))
     # A fork that is drawn anew would count its lineage twice, and lift would claim what is false.
