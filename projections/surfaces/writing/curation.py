@@ -184,11 +184,15 @@ def _undo(project: Project, target: str | None, session: str | None, reason: str
 def _is_of_lift(log: JsonlLog, records: Sequence[EventRecord]) -> bool:
     """Return whether undoing events begins or ends that something is withheld, by an undo of an undo too."""
     ids: set[str] = set()
+    sessions: set[str | None] = set()
     for batch in decode(log.read()) if log.may_contain(_ASKED) else ():
         for record in batch.records:
             event = record.event
-            if isinstance(event, events.LiftAsked | events.LiftStopped) or (
-                isinstance(event, events.EventsVoided) and not ids.isdisjoint(event.ids)
+            if isinstance(event, events.LiftAsked | events.LiftStopped):
+                sessions.add(record.by.session)
+                ids.add(record.id)
+            elif isinstance(event, events.EventsVoided) and (
+                not ids.isdisjoint(event.ids) or (event.session and event.session in sessions)
             ):
                 ids.add(record.id)
     return not ids.isdisjoint(record.id for record in records)
