@@ -402,7 +402,7 @@ def test_the_spool_of_before_sharing_means_own_entries(team: Team) -> None:
         team.run(machine, "add", text)
     team.share("anna")
     update = {"evaluations": [{"name": "kpt_001", "rating": "helpful"}]}
-    request = {"by": {"rater": "human"}, "key": "k", "update": update}
+    request = {"by": {"rater": "human"}, "key": "k", "update": {"extraction": update}}
     waiting = {"id": "a", "at": "2026-11-01T00:00:00.000000Z", "requests": [request]}
     (team.ledger("ben") / "spool").mkdir()
     (team.ledger("ben") / "spool" / "2026-11-01T000000.000000Z-a.json").write_text(json.dumps(waiting))

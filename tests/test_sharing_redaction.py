@@ -190,7 +190,7 @@ def test_a_redaction_that_a_killed_sync_took_in_is_erased_by_the_next(
     shutil.copytree(aside, damaged)
     log = damaged / "events.jsonl"
     log.write_bytes(log.read_bytes().replace(b"rule of", b"RULE OF"))
-    request = {"by": {"rater": "human"}, "update": {"new_key_points": [PRIVATE]}}
+    request = {"by": {"rater": "human"}, "update": {"extraction": {"new_key_points": [PRIVATE]}}}
     waiting = {"id": "a", "at": "2026-11-01T00:00:00.000000Z", "requests": [request]}
     private.run("anna", "redact", "--text", PRIVATE, "--yes", "--expect", "2", "--reason", "a name")
     private.sync("anna")

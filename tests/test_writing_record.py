@@ -25,7 +25,7 @@ from tallybook import compat
 from tallybook.ledger import line
 from tallybook.ledger.codec import decode, encode
 from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError, UsedKeyError
-from tallybook.ledger.events import PointAdded, PointRated
+from tallybook.ledger.events import PointAdded, PointProposed, PointRated
 from tallybook.ledger.sharing.engine import Engine
 from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.history import reading
@@ -101,6 +101,16 @@ def test_the_next_command_records_the_spool_first_and_in_order(started: Project)
     assert all(record.when is not None and record.when <= record.at for record in taken)
 
 
+def test_a_spooled_mark_keeps_the_time_when_it_was_written(started: Project) -> None:
+    """What says when it happened happened then, not when it was put into the spool."""
+    marked = Update({"evaluations": [{"name": "kpt_001", "rating": "neutral"}]}, by_marks=True)
+    with hold_ledger_lock(started):
+        assert record.write(started, [Request(marked, HUMAN, when=AT)]).outcomes[0].spooled
+    write(started)
+    records = [record for batch in reading.batches(started) for record in batch.records]
+    assert [AT] == [record.when for record in records if isinstance(record.event, PointRated)]
+
+
 def test_a_spool_file_that_survives_its_recording_counts_once(started: Project) -> None:
     """A crash between the append and the removal of the file doubles nothing."""
     with hold_ledger_lock(started):
@@ -153,8 +163,9 @@ def test_a_payload_that_can_never_be_recorded_is_refused_under_a_held_lock_too(
 
 AT = "2026-01-01T00:00:00.000000Z"
 ADDS = {"new_key_points": ["waited"], "evaluations": [{"name": "kpt_001", "rating": "helpful"}]}
-UPDATE = {"by": HUMAN, "key": None, "update": ADDS, "names": {"waited": "kpt_002"}}
-LATER = {"by": HUMAN, "key": "save 1", "update": {"evaluations": [{"name": "kpt_002", "rating": "helpful"}]}}
+UPDATE = {"by": HUMAN, "key": None, "update": {"extraction": ADDS, "names": {"waited": "kpt_002"}}}
+RATES = {"evaluations": [{"name": "kpt_002", "rating": "helpful"}]}
+LATER = {"by": HUMAN, "key": "save 1", "update": {"extraction": RATES}}
 FILE: dict[str, Any] = {"id": "a", "at": AT, "requests": [UPDATE, LATER]}
 
 
@@ -199,6 +210,50 @@ def test_no_spool_file_blocks_a_write(new_project: Callable[[], Path], content: 
     assert not waiting.exists() or content == waiting.read_bytes()
     assert () == commands.verify_and_fold(project)[0].problems
     commands.check(project)
+
+
+def spool_updates(project: Project, *updates: dict[str, Any]) -> Path:
+    """Put a file of updates into the spool, as another program could."""
+    waiting = project.ledger / "spool" / "2026-01-01T000000.000000Z-a.json"
+    waiting.parent.mkdir()
+    requests = [{"by": HUMAN, "update": update} for update in updates]
+    waiting.write_text(json.dumps(FILE | {"requests": requests}), encoding="utf-8")
+    return waiting
+
+
+def test_a_spool_file_gives_itself_no_rights(started: Project) -> None:
+    """An update from the spool is not typed by a person and not one addition, and unknown terms only propose."""
+    new = {"new_key_points": ["First", "Second"], "evaluations": [{"name": "kpt_901", "rating": "helpful"}]}
+    removal = {"operations": [{"type": "DELETE", "target_id": "kpt_001"}]}
+    spool_updates(
+        started,
+        {"extraction": new, "is_typed": True, "is_addition": True},
+        {"extraction": removal, "may": "always"},
+    )
+    report = write(started)
+    assert report.state is not None
+    assert ["Use type hints", "First", "Second"] == [entry.text for entry in report.state.entries.values()]
+    recorded = [event for batch in reading.batches(started) for event in batch.events]
+    assert ["kpt_001"] == [event.name for event in recorded if isinstance(event, PointProposed)]
+    assert ([], []) == (report.problems, list_spooled(started))
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"plain_events": [{"name": "kpt_001", "note": "no event"}]}, "Expected `Event`, got `dict`"),
+        ({"is_typed": "yes"}, "Expected `bool`, got `str`"),
+        ({"may": ["apply"]}, "Expected `str`, got `array`"),
+    ],
+    ids=["plain_events", "is_typed", "may"],
+)
+def test_a_spool_file_of_other_types_stays_with_a_note(started: Project, fields: dict[str, Any], reason: str) -> None:
+    """Where a field of an update has another type, nothing of the file is recorded, and one line says why."""
+    waiting = spool_updates(started, {"extraction": ADDS, **fields})
+    (problem,) = write(started).problems
+    assert str(problem).startswith(f"spool/{waiting.name}: requests: {reason} - at `$[0].update.")
+    assert "\n" not in str(problem)
+    assert [waiting] == list_spooled(started)
 
 
 @pytest.mark.parametrize("owner", [float("nan"), float("inf"), 2**60, "\ud800", ["\udfff"]], ids=repr)

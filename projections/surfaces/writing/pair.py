@@ -191,7 +191,7 @@ def _save(mine: Project, project: Project, own: Request, key: str, at: str) -> P
         own = attrs.evolve(own, decide=own.decide.with_exact_names(Opened(mine).playbook()))
     path = mine.ledger / PENDING / f"{clock.new_id(clock.utc_now().unix_us)}.json"
     disk.make_folder(path.parent)
-    content = {"project": str(project.root), "key": key, "at": own.when or at, "requests": [request_to_json(own)]}
+    content = {"project": str(project.root), "key": key, "at": at, "requests": [request_to_json(own)]}
     disk.replace_file(path, dumps(content).encode())
     return path
 

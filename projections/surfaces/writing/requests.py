@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 UNSCREENED: Final = frozenset({"human", "import", "test"})
 """Raters whose words are not masked: people, and files that already held them."""
 _SHOWN_CHARS: Final = 40
-# A tuple: a value from the spool may be none that a set can look up.
-_TERMS: Final = ("", curation.APPLY, curation.PERSON)
+_TERMS: Final = frozenset({"", curation.APPLY, curation.PERSON})
 
 Decide = Callable[[Playbook, Redactions, Mapping[str, str]], Decision]
 """Decides on the playbook, and leaves out texts that were redacted; what is recorded is decided under the lock.
@@ -406,8 +405,8 @@ class _Row(msgspec.Struct, omit_defaults=True):
     Attributes:
         by, key, payload, when: As in `Request`, whose digest is the payload; the time of the file where ``when`` is
             missing.
-        update, names, may, shown, origin, by_marks, places: The extraction of an `Update`, and its terms.
-        beside: Its plain events, each as kind, version, body and free text.
+        update: An `Update` without its plain events; the names of its fields are keys as well.
+        beside: These, each as kind, version, body and free text.
         facts: Plain events in place of an update.
         position: The own event number as of which its names are meant, in a shared project.
     """
@@ -416,14 +415,8 @@ class _Row(msgspec.Struct, omit_defaults=True):
     key: str | None = None
     payload: str = ""
     when: str | None = None
-    update: Any = None
-    names: dict[str, str] = {}
+    update: Update | None = None
     beside: list[Any] = []
-    may: Any = ""
-    shown: tuple[str, ...] | None = None
-    origin: str = ""
-    by_marks: bool = False
-    places: frozenset[str] | None = None
     facts: list[Any] = []
     position: int = 0
 
@@ -435,12 +428,11 @@ def request_to_json(request: Request, position: int = 0) -> dict[str, Any]:
         BadInputError: It does not wait.
     """
     decide = request.decide
-    row = _Row(dict(request.by), request.key, request.digest, position=position)
+    row = _Row(dict(request.by), request.key, request.digest, request.when, position=position)
     if isinstance(decide, Update):
-        row.update, row.names, row.places = decide.extraction, dict(decide.names), decide.places
+        shown = decide.shown if decide.may else None
+        row.update = attrs.evolve(decide, names=dict(decide.names), plain_events=(), shown=shown)
         row.beside = [encode(event)[:4] for event in decide.plain_events]
-        row.may, row.origin, row.by_marks = decide.may, decide.origin, decide.by_marks
-        row.shown = decide.shown if decide.may else None
     elif isinstance(decide, PlainEvents):
         row.facts = [encode(event)[:4] for event in decide.events]
     else:
@@ -492,16 +484,13 @@ def requests_from_json(
 
 def _decide_from_row(row: _Row) -> Decide:
     if row.update is not None:
-        return Update(
+        return attrs.evolve(
             row.update,
-            row.names,
-            _parse_plain_events(row.beside),
+            plain_events=_parse_plain_events(row.beside),
             # Operations are only ever proposed where it is unclear on which terms they count.
-            may=row.may if row.may in _TERMS else curation.PROPOSE,
-            shown=row.shown,
-            origin=row.origin,
-            by_marks=row.by_marks,
-            places=row.places,
+            may=row.update.may if row.update.may in _TERMS else curation.PROPOSE,
+            is_addition=False,
+            is_typed=False,
         )
     if not row.facts:
         raise BadInputError("request", "is neither an update nor facts")
