@@ -19,6 +19,7 @@ import pytest
 from helpers.browser import Tab, append, open_dated_ledger, write_example, write_history, write_page
 from helpers.commands import ROOT, run
 from helpers.events import make_injection
+from helpers.git_repositories import make_repository
 from tallybook.ledger.codec import decode
 from tallybook.ledger.events import (
     EventsVoided,
@@ -29,6 +30,7 @@ from tallybook.ledger.events import (
     PointRated,
     PointRetired,
 )
+from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.records import Batch
 from tallybook.projections.surfaces.history import moments, reading
 from tallybook.projections.surfaces.workspace.project import Project
@@ -119,6 +121,29 @@ def test_g_goes_where_at_goes(tab: Tab, place: Project) -> None:
         tab.at(max((batch.last for batch in batches if batch.last <= seq), default=0))
     # The address follows when the keys rest.
     tab.page.wait_for_timeout(300)
+
+
+def test_a_moment_that_the_page_lacks_has_a_command_that_shows_it(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The dialog copies a command for a commit, an event before the page and a session; the shell runs it as it is."""
+    here = make_repository(tmp_path)
+    append(JsonlLog(here.ledger), [PointRated("kpt_001", "helpful")], "one two")
+    monkeypatch.setattr("tallybook.projections.surfaces.page.document.MAX_MOMENTS", 1)
+    lacking = Tab(browser, write_page(here.root, with_texts=False), permissions=["clipboard-read", "clipboard-write"])
+    for words, command in {
+        "2": "tallybook show --at 2",
+        "git:main": "tallybook page --at git:main",
+        "git:HEAD^{/one|one two}": "tallybook page --at 'git:HEAD^{/one|one two}'",
+        "session:one two+": "tallybook page --at 'session:one two+'",
+    }.items():
+        go(lacking, words)
+        lacking.page.click("#go-command button")
+        assert command == lacking.page.evaluate("navigator.clipboard.readText()")
+        script = f'tallybook() {{ {shlex.quote(sys.executable)} -m tallybook "$@"; }}\n{command}'
+        subprocess.run(["sh", "-c", script], cwd=here.root, check=True)
+        lacking.page.keyboard.press("Escape")
+    lacking.page.context.close()
 
 
 def fragment(tab: Tab) -> dict[str, str]:

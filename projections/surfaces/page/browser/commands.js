@@ -38,14 +38,14 @@ function argumentFor(value) {
 /** Return the command of a kind, with its values; null where there is none, or a value cannot be given to a shell. */
 function commandLine(
   kind,
-  { event = view.event, other = view.since, entry = view.entry, session = view.session } = {},
+  { event = view.event, at, other = view.since, entry = view.entry, session = view.session } = {},
 ) {
   const pattern = patternOf(kind);
   if (!pattern) return null;
   const { history } = page,
     values = {
       event: history.label(event),
-      at: history.moment(event),
+      at: at === undefined ? history.moment(event) : at,
       since: history.moment(other),
       before: history.label(history.firstOf(history.momentOf(event)) - 1),
     };

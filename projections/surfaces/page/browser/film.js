@@ -107,11 +107,10 @@ function drawPulse() {
   }
 }
 
-// Go to a moment that somebody names, as far as the page knows it: the other ways to name one have their command.
+// Go to a moment that somebody names, or give the command that shows a moment that the page does not have.
 
 const DAY_MS = 86_400_000;
 const UNITS_MS = { s: 1000, m: 60_000, h: 3_600_000, d: DAY_MS, w: 7 * DAY_MS };
-const REVISION = /^git:[A-Za-z0-9_./@{}^~:-]+$/;
 
 function openGo() {
   $("go-where").value = "";
@@ -119,10 +118,10 @@ function openGo() {
   $("go-dialog").showModal();
 }
 
-/** Say why there is no such moment, with the command that finds it, if one does. */
+/** Say why there is no such moment, with the command that shows it, if one does. */
 function refuseGo(reason, line) {
   $("go-error").textContent = reason;
-  fill($("go-command"), line ? copyBox(line, "the page at this moment") : null);
+  fill($("go-command"), line ? [note("This command shows it:"), copyBox(line, "the command that shows it")] : null);
 }
 
 /** Go where the dialog says, or say why not. */
@@ -136,25 +135,23 @@ function takeGo(event) {
   }
 }
 
-/** Return `{moment}` for what `--at` takes, or `{reason, line}`: why there is none, and the command that finds it. */
+/** Return `{moment}` for what `--at` takes, or `{reason, line}`: why there is none, and the command that shows it. */
 function findMoment(words) {
   const { history } = page;
   if (/^(~|book:)?[0-9]{1,15}$/.test(words)) {
     const event = words.startsWith("~") ? history.events - Number(words.slice(1)) : history.labelled(words);
     if (event > 0 && event < history.base)
       return {
-        reason: `The page begins with event ${eventName(history.base)}; this command prints the playbook of an earlier one:`,
-        line: patternOf("show")?.replace("{event}", event),
+        reason: `The page begins with event ${eventName(history.base)}.`,
+        line: commandLine("show", { event }),
       };
     return event < 0 || event > history.events
       ? { reason: `The history has ${plural(history.events, "event")}.` }
       : { moment: history.momentAt(event) };
   }
   if (words.startsWith("session:")) return aroundSession(words.slice(8));
-  if (words.startsWith("git:")) {
-    const line = REVISION.test(words) ? atCommand(PLAIN.test(words) ? words : `'${words}'`) : null;
-    return { reason: "The page has no commits; this command writes the page that opens at one:", line };
-  }
+  if (words.startsWith("git:"))
+    return { reason: "The page has no commits.", line: commandLine("page", { at: quoteFor(words) }) };
   const age = /^([0-9]{1,9})([smhdw])$/.exec(words);
   const time = age ? Date.now() - Number(age[1]) * UNITS_MS[age[2]] : parseTime(words);
   if (Number.isFinite(time)) return { moment: asOf(time) };
@@ -162,8 +159,6 @@ function findMoment(words) {
     reason: "That is not a moment: give an event number, ~N, a time, an age such as 2d, or session:ID.",
   };
 }
-
-const atCommand = (words) => patternOf("page")?.replace("{event}", words);
 
 /** Return a time in the zone of the reader; a date is its first moment. */
 function parseTime(words) {
@@ -183,10 +178,11 @@ function aroundSession(words) {
   const { history } = page,
     ids = page.sessions?.ids,
     key = words.replace(/\+$/, "");
-  if (!ids) {
-    const line = PLAIN.test(key) ? atCommand(`session:${words}`) : null;
-    return { reason: "The page was made without session ids; this command finds the session:", line };
-  }
+  if (!ids)
+    return {
+      reason: "The page was made without session ids.",
+      line: commandLine("page", { at: quoteFor(`session:${words}`) }),
+    };
   const rows = countSessions(),
     exact = rows.filter(({ index }) => ids[index] === key),
     found = exact.length || !key ? exact : rows.filter(({ index }) => ids[index].startsWith(key));
