@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from datetime import date
 from functools import cache, lru_cache, partial
-from itertools import chain
 import json
 from math import isfinite
 import re
@@ -29,7 +28,6 @@ from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import CONTINUED, FORMAT, FREE_MARK, SECTION, Draft, RawBatch, split_key, split_line
 from tallybook.ledger.playbook_constants import MAX_INT
 from tallybook.ledger.records import Author, Batch, EventRecord
-from tallybook.ledger.scan import Batches
 from tallybook.ledger.sharing.numbers import SharedNumber, format_shared_number
 from tallybook.ledger.strict_json import is_canonical
 
@@ -516,31 +514,18 @@ def decode(batches: Iterable[RawBatch]) -> Iterator[Batch]:
         DamagedLedgerError: A body does not fit its kind, although its chain does.
         NewerLedgerError: The ledger's format is from the future.
     """
-    # A fold of a long ledger takes a tenth longer where each batch is asked of a generator.
-    return chain.from_iterable(_decode_runs(batches))
-
-
-def _decode_runs(batches: Iterable[RawBatch]) -> Iterator[list[Batch]]:
-    """Yield the batches of each run; in one with damage, those before it come before the error."""
     memo: dict[bytes, Event] = {}
     recall = memo.get
-    for run in batches.runs if isinstance(batches, Batches) else ([raw] for raw in batches):
-        decoded: list[Batch] = []
-        try:
-            for batch in run:
-                whats = [line.partition(b"\t")[2] for line in batch.lines]
-                # Most batches have only lines that were read before: finding them in the memo checks and decodes them.
-                events: list[Any] = list(map(recall, whats))
-                if not all(events):
-                    events = _decode_lines(batch, whats, events, memo)
-                    # Most of it would be bodies that never repeat.
-                    if len(memo) > MEMO_ENTRIES:
-                        memo.clear()
-                decoded.append(Batch(batch.last, batch.chain, events, _decode_records, batch))
-        except (DamagedLedgerError, NewerLedgerError):
-            yield decoded
-            raise
-        yield decoded
+    for batch in batches:
+        whats = [line.partition(b"\t")[2] for line in batch.lines]
+        # Most batches have only lines that were read before: finding them in the memo checks and decodes them.
+        events: list[Any] = list(map(recall, whats))
+        if not all(events):
+            events = _decode_lines(batch, whats, events, memo)
+            # Most of it would be bodies that never repeat.
+            if len(memo) > MEMO_ENTRIES:
+                memo.clear()
+        yield Batch(batch.last, batch.chain, events, _decode_records, batch)
 
 
 def join(raw: RawBatch, events: Sequence[Event]) -> Batch:

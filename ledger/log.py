@@ -247,7 +247,7 @@ class JsonlLog:
             DamagedLedgerError: Acknowledged bytes are gone or changed.
             NewerLedgerError: The ledger's format is from the future.
         """
-        return scan.Batches(scan.read_log(self, after))
+        return scan.read_log(self, after)
 
     def may_contain(self, needle: bytes) -> bool:
         """Return whether bytes occur anywhere in the log; much faster than reading, and nothing is verified."""

@@ -34,7 +34,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
     from hashlib import _Hash
-    from typing import Protocol, Self
+    from typing import Protocol
 
     from tallybook.ledger import damage
     from tallybook.ledger.fast_stdlib import StrPath
@@ -126,7 +126,7 @@ class Scan:
 
     def __iter__(self) -> Iterator[RawBatch]:
         """Yield the batches; check ``stop`` afterwards."""
-        return Batches(self.runs())
+        return chain.from_iterable(self.runs())
 
     def runs(self) -> Iterator[list[RawBatch]]:
         """Yield the batches of each chunk at once; check ``stop`` afterwards."""
@@ -207,8 +207,8 @@ class Scan:
 # ---- The log up to its present end ----
 
 
-def read_log(log: LogFile, after: Position) -> Iterator[list[RawBatch]]:
-    """Yield the batches of each chunk of a log after a position at once. It takes no lock and writes nothing.
+def read_log(log: LogFile, after: Position) -> Iterator[RawBatch]:
+    """Yield the batches of a log after a position, each verified. It takes no lock and writes nothing.
 
     Args:
         log: The log.
@@ -218,7 +218,7 @@ def read_log(log: LogFile, after: Position) -> Iterator[list[RawBatch]]:
         DamagedLedgerError: Acknowledged bytes are missing or changed.
         NewerLedgerError: The ledger has a newer format.
     """
-    return _explain_erased(log, _scan_log(log, after))
+    return chain.from_iterable(_explain_erased(log, _scan_log(log, after)))
 
 
 def _explain_erased(log: LogFile, runs: Iterable[list[RawBatch]]) -> Iterator[list[RawBatch]]:
@@ -235,7 +235,7 @@ def _explain_erased(log: LogFile, runs: Iterable[list[RawBatch]]) -> Iterator[li
 
 
 def _scan_log(log: LogFile, after: Position) -> Iterator[list[RawBatch]]:
-    """Yield what ``read_log`` does, without asking why a text is missing."""
+    """Yield the batches of each chunk of a log after a position at once, without asking why a text is missing."""
     # Read before the file is opened, so the file must contain what it covers.
     head = log.read_head()
     try:
@@ -326,27 +326,6 @@ _LONG_BYTES = 2 * 1024 * 1024
 _new = tuple.__new__
 
 
-class Batches:
-    """An iterator over batches, one by one or run by run.
-
-    Attributes:
-        runs: The batches as they were read: those of a chunk of the file at once.
-    """
-
-    def __init__(self, runs: Iterator[list[RawBatch]]) -> None:
-        """Iterate over the batches of these runs."""
-        self.runs = runs
-        self._each = chain.from_iterable(runs)
-
-    def __iter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __next__(self) -> RawBatch:
-        """Return the next one."""
-        return next(self._each)
-
-
 def choose_digest(size: int) -> Digest:
     """Return the faster SHA-256 for so many bytes: OpenSSL is five times as fast, but takes milliseconds to load."""
     if size < _LONG_BYTES:
@@ -428,7 +407,7 @@ def find_batches(log: LogFile, needles: Collection[bytes]) -> Iterator[RawBatch]
         DamagedLedgerError: One of them does not verify, or lacks a text that no redaction explains.
         NewerLedgerError: The ledger's format is from the future.
     """
-    return Batches(_explain_erased(log, ([batch] for batch in _find_raw(log, needles))))
+    return chain.from_iterable(_explain_erased(log, ([batch] for batch in _find_raw(log, needles))))
 
 
 def find_or_read(log: LogFile, needles: Collection[bytes]) -> Iterator[RawBatch]:
@@ -488,7 +467,8 @@ def _find_raw(log: LogFile, needles: Collection[bytes]) -> Iterator[RawBatch]:
             inside = (place for place in places if not any(begin <= place < until for begin, until in sealed))
             yield from read_batches_at(log, inside)
     # Other processes may have appended since; only a full read tells their batches from a torn tail.
-    yield from (batch for batch in Batches(_scan_log(log, head)) if any(needle in batch.data for needle in needles))
+    batches = chain.from_iterable(_scan_log(log, head))
+    yield from (batch for batch in batches if any(needle in batch.data for needle in needles))
 
 
 def _read_batch(fd: int, place: int, pending: Collection[str]) -> RawBatch | None:
