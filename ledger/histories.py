@@ -265,7 +265,7 @@ def _write_head(folder: Path, end: Position, *, shared: bool) -> None:
     try:
         with disk.hold_open(path, write=True, create=True) as fd:
             before = heads.read(fd) or NO_HEAD
-            head = before._replace(position=end, boot=disk.boot_id(), suspect=-1, shared=before.shared or shared)
+            head = before._replace(position=end, suspect=-1, shared=before.shared or shared)
             heads.write(fd, head)
             disk.flush(fd, path)
     except OSError as error:

@@ -148,7 +148,7 @@ class LogFiles:
             if head is None or head.position.seq < position.seq:
                 # Another process may have taken in a shared book since this one looked at the head.
                 shared = self.shared or (head is not None and head.shared)
-                heads.write(self.head, Head(position, disk.boot_id(), -1, self.failures, shared))
+                heads.write(self.head, Head(position, -1, self.failures, shared))
                 if opened.seq == 0 or head is None:
                     # The first head of a ledger: without it a crash would look like damage.
                     disk.flush(self.head, self.head_path)
@@ -172,7 +172,7 @@ class LogFiles:
             OutcomeUnknownError: The head cannot be written either.
         """
         with self.lock_head(REPORT_TRIES) as present:
-            head = present or Head(opened, disk.boot_id(), shared=self.shared)
+            head = present or Head(opened, shared=self.shared)
             # The batches between the head and this one were not confirmed either, and their writer may be dead.
             suspect = min(offset for offset in (begin, head.position.offset, head.suspect) if offset >= 0)
             heads.write(self.head, head._replace(suspect=suspect, failures=head.failures + 1))
@@ -388,7 +388,7 @@ class Transaction:
             file.write(b"*\n")
         try:
             # Without a head, a torn first batch that lost its first sectors would look like damage.
-            heads.write(files.head, heads.read(files.head) or Head(START, disk.boot_id()))
+            heads.write(files.head, heads.read(files.head) or NO_HEAD)
             disk.flush_data(files.head)
             disk.flush_folder(folder)
         except OSError as error:

@@ -46,7 +46,7 @@ def ledger(tmp_path: Path) -> Callable[..., JsonlLog]:
         if data is not None:
             (tmp_path / "events.jsonl").write_bytes(data)
         if head is not None:
-            text = head if isinstance(head, bytes) else heads.encode(Head(head, "boot"))
+            text = head if isinstance(head, bytes) else heads.encode(Head(head))
             (tmp_path / "head").write_bytes(text)
         return JsonlLog(tmp_path)
 

@@ -4,10 +4,11 @@ The head is not a cache. The disk has confirmed all bytes before its offset, so 
 bytes after it may be a torn tail. It is written in place after each flush, also one that failed, and its offset never
 goes back.
 
-    tallybook-head VERSION SEQ CHAIN OFFSET AT BOOT SUSPECT FAILURES CRC
+    tallybook-head VERSION SEQ CHAIN OFFSET AT - SUSPECT FAILURES CRC
 
 VERSION is 1, or 2 once the ledger has taken in a shared book: its own events are then not all of its history, so a
 program that does not know books must not fold it.
+The dash is in the place of a boot id that earlier versions wrote.
 SUSPECT is the offset of the first batch whose flush failed, -1 without one; FAILURES counts failed flushes, so that
 a writer notices a failure between its own write and its own acknowledgement.
 """
@@ -48,28 +49,25 @@ class Head(NamedTuple):
 
     Attributes:
         position: The position after the last acknowledged batch.
-        boot: Id of the boot of the machine in which it was written; empty where the system has none.
         suspect: Offset of the first batch whose flush failed, -1 without one.
         failures: How many flushes have failed since the ledger began.
         shared: Whether the ledger has taken in a shared book.
     """
 
     position: Position
-    boot: str
     suspect: int = -1
     failures: int = 0
     shared: bool = False
 
 
-NO_HEAD = Head(START, "")
+NO_HEAD = Head(START)
 
 
 def encode(head: Head) -> bytes:
     """Return the head as its HEAD_BYTES bytes."""
     seq, chain, offset, at = head.position
     text = (
-        f"tallybook-head {2 if head.shared else 1} {seq} {chain} {offset} {at or '-'} {head.boot or '-'} "
-        f"{head.suspect} {head.failures} "
+        f"tallybook-head {2 if head.shared else 1} {seq} {chain} {offset} {at or '-'} - {head.suspect} {head.failures} "
     ).encode()
     return (text + b"%08x" % binascii.crc32(text)).ljust(HEAD_BYTES - 1) + b"\n"
 
@@ -97,8 +95,8 @@ def decode(data: bytes) -> Head | None:
     # The checksum detects lost bytes; another program may still have written a head with wrong values.
     if min(seq, offset, failures) < 0 or (suspect < 0 and parts[7] != b"-1"):
         return None
-    at, boot = ("" if part == b"-" else part.decode() for part in parts[5:7])
-    return Head(Position(seq, parts[3].decode(), offset, at), boot, suspect, failures, _VERSIONS[parts[1]])
+    at = "" if parts[5] == b"-" else parts[5].decode()
+    return Head(Position(seq, parts[3].decode(), offset, at), suspect, failures, _VERSIONS[parts[1]])
 
 
 def read(fd: int) -> Head | None:

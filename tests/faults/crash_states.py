@@ -24,7 +24,6 @@ from tallybook.ledger.line import START, Draft
 from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.scan import Scan
 from tallybook.ledger.storage import caches
-from tallybook.ledger.storage import head as heads
 from tallybook.ledger.verification import verify
 
 SECTOR_BYTES = 512
@@ -34,7 +33,6 @@ LINES = 3
 USUAL = 20_000
 HEADINGS = ("acknowledged", "lost", "doubled", "believed", "refused", "unlike", "sealed")
 BROKEN = HEADINGS[1:-1]
-OTHER_BOOT = "00000000-0000-0000-0000-000000000000"
 
 
 class DiskImage(NamedTuple):
@@ -108,14 +106,13 @@ def states(now: DiskImage, limit: int, draw: Random) -> Iterator[dict[str, bytes
 
 
 def materialise(state: Mapping[str, bytes], root: Path, folder: Path) -> None:
-    """Put a state into a folder, as found by another boot of the machine."""
+    """Put a state into a folder."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for path, data in state.items():
         place = folder / Path(path).relative_to(root)
         place.parent.mkdir(exist_ok=True)
-        head = heads.decode(data) if place.name == "head" else None
-        place.write_bytes(data if head is None else heads.encode(head._replace(boot=OTHER_BOOT)))
+        place.write_bytes(data)
 
 
 def put(log: JsonlLog, name: str) -> None:

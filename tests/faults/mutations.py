@@ -103,7 +103,7 @@ def build(folder: Path, seed: int) -> LedgerImage:
                 batch = frame(step, stamp(number, mark))
             file.write(batch.raw)
             mark = batch.position
-    (folder / "head").write_bytes(heads.encode(heads.Head(mark, "")))
+    (folder / "head").write_bytes(heads.encode(heads.Head(mark)))
     log = JsonlLog(folder)
     if not verify(log).ok:
         raise AssertionError("the log is damaged before anything is changed")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 import ctypes
 import os
 from pathlib import Path
@@ -22,12 +22,11 @@ from time import monotonic, sleep
 from typing import NamedTuple
 
 from faults import FaultCounts, FaultOptions, NoToolError
-from faults.crash_states import OTHER_BOOT, names, read_sealed_ranges
+from faults.crash_states import names, read_sealed_ranges
 from helpers.commands import installed
 from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.line import Draft
 from tallybook.ledger.log import JsonlLog
-from tallybook.ledger.storage import head as heads
 from tallybook.ledger.verification import verify
 
 SHUTDOWN = 0x8004587D
@@ -237,18 +236,8 @@ def _write_until_pulled(folder: Path, name: str, draw: Random) -> list[str]:
     return [line for lines in pipes.lines() for line in lines if line != IN_FLIGHT]
 
 
-def set_other_boot(folder: Path) -> None:
-    """Write another boot id into the head: a power loss ends a boot, and this machine's continues."""
-    with suppress(FileNotFoundError):
-        data = (folder / "head").read_bytes()
-        head = heads.decode(data)
-        if head is not None:
-            (folder / "head").write_bytes(heads.encode(head._replace(boot=OTHER_BOOT)))
-
-
 def _check_ledger(folder: Path, acknowledged: Sequence[str], fresh: int, after: str) -> Pulled:
     """Append to the ledger, and count the acknowledged batches, ``fresh`` of them from just now."""
-    set_other_boot(folder)
     log = JsonlLog(folder)
     problems: list[str] = []
     read: Counter[str] = Counter()

@@ -23,7 +23,7 @@ from typing import NamedTuple, TypeAlias
 import pytest
 
 from faults import FaultCounts, FaultOptions, NoToolError
-from faults.pulls import MAKERS, make_image, mount_image, pull, set_other_boot, write_back
+from faults.pulls import MAKERS, make_image, mount_image, pull, write_back
 from faults.share import MAX_FAILURES, NAMES, SharingTrial
 from helpers.git_repositories import delete_damage, delete_locks, git
 from helpers.shared_clones import Machine
@@ -55,9 +55,6 @@ class Disk:
         """Mount it anew, as after a boot."""
         self._mount.close()
         self._mount.enter_context(mount_image(self._image, self.place))
-        for head in self.place.rglob("head"):
-            if head.is_file() and head.with_name("events.jsonl").exists():
-                set_other_boot(head.parent)
 
 
 _Powered: TypeAlias = "tuple[Scenery, dict[str, Disk]]"

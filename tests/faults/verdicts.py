@@ -85,7 +85,7 @@ class Case:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         (folder / LOG_NAME).write_bytes(data)
-        (folder / "head").write_bytes(head.encode(head.Head(acknowledged, "")))
+        (folder / "head").write_bytes(head.encode(head.Head(acknowledged)))
         self.log = JsonlLog(folder, lambda: NOW)
         self.complaints: list[str] = []
 
