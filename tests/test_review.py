@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from hypothesis import given
-from hypothesis import strategies as st
 import pytest
 
 from helpers.commands import Run
@@ -16,7 +14,7 @@ from helpers.reviews import DAY_US, Terminal, events, give, items, record
 from helpers.transcripts import Script, ask_again, find_transcripts
 from tallybook.ledger import clock
 from tallybook.ledger.events import Entry, PlaybookUpdated, PointAdded, PointCited, PointRated, PointReviewed
-from tallybook.projections.history.review import find_pairs, find_similar
+from tallybook.projections.history.review import find_pairs
 from tallybook.projections.surfaces.cli import review
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -219,17 +217,19 @@ def test_looking_for_paths_runs_nothing_of_the_repository(project: Path) -> None
     assert not (project / "ran").exists()
 
 
-@given(
-    texts=st.lists(st.lists(st.sampled_from("abcdefghij"), min_size=1, max_size=9).map(" ".join), max_size=9),
-    least=st.floats(0.5, 1),
-)
-def test_pairs_are_those_of_a_comparison_of_all(texts: list[str], least: float) -> None:
-    """The pairs of entries that resemble each other are those that comparing every two entries finds."""
-    entries = [Entry(f"kpt_{number:03d}", text) for number, text in enumerate(texts)]
-    expected = [
-        (other, entry)
-        for index, entry in enumerate(entries)
-        for other in entries[:index]
-        if find_similar(other.text, [entry], least)
+def test_pairs_are_entries_that_share_most_of_their_words() -> None:
+    """Entries of which three quarters of the words are the same are a pair, in the order of the second entry."""
+    texts = ("one two three four", "alone", "FOUR three, two one!", "one two three five", "one two six five", "Alone.")
+    entries = [Entry(f"kpt_{number}", text) for number, text in enumerate(texts)]
+    pairs = {tuple(entry.name for entry in pair.entries): pair.similarity for pair in find_pairs(entries)}
+    expected = {
+        ("kpt_0", "kpt_2"): 1,
+        ("kpt_0", "kpt_3"): 0.75,
+        ("kpt_2", "kpt_3"): 0.75,
+        ("kpt_3", "kpt_4"): 0.75,
+        ("kpt_1", "kpt_5"): 1,
+    }
+    assert list(expected.items()) == list(pairs.items())
+    assert [pair for pair, share in expected.items() if share == 1] == [
+        tuple(entry.name for entry in pair.entries) for pair in find_pairs(entries, 0.76)
     ]
-    assert expected == [pair.entries for pair in find_pairs(entries, least)]

@@ -9,11 +9,9 @@ whose messages the agent cited an entry. A prohibition that works is never cited
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from math import ceil
 import re
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -40,8 +38,6 @@ LEAST: Final = 0.75
 """The similarity from which texts resemble each other, from 0 to 1: four words of which one is another have it."""
 MAX_WORDS: Final = 8
 """Most words of a text that a difference lists."""
-# A product that should be whole may come out a little above, and would be rounded up to the next number.
-_ROUNDING: Final = 1e-9
 _WORD: Final = re.compile(r"\w+")
 # The end of "don't" is a word, as in "do not": it makes a text the opposite of another.
 _NOT: Final = re.compile(r"n['\u2019]t\b")
@@ -91,19 +87,10 @@ def find_similar(text: str, entries: Iterable[Entry], least: float = LEAST) -> l
 def find_pairs(entries: Iterable[Entry], least: float = LEAST) -> Iterator[Pair]:
     """Yield the pairs of entries that resemble each other, in the playbook's order of the second entry."""
     listed = [(entry, frozenset(_words_of(entry.text))) for entry in entries]
-    frequency = Counter(word for _, words in listed for word in words)
-    places: dict[str, list[int]] = defaultdict(list)
-    for index, (entry, words) in enumerate(listed):
-        # Not every pair is compared: a text that has so many of these words has one of the rarest of them.
-        enough = ceil(least / (2 - least) * len(words) - _ROUNDING)
-        # Equal frequencies are ordered by the word, because a set has another order in each process.
-        rarest = sorted(words, key=lambda word: (frequency[word], word))[: len(words) - enough + 1]
-        for earlier in sorted({place for word in rarest for place in places[word]}):
-            other, other_words = listed[earlier]
+    for place, (entry, words) in enumerate(listed):
+        for other, other_words in listed[:place]:
             if (share := _share(words, other_words)) >= least:
                 yield Pair((other, entry), share)
-        for word in rarest:
-            places[word].append(index)
 
 
 def _share(words: Any, others: Any) -> float:
