@@ -259,6 +259,13 @@ def test_every_event_is_a_row(queried: Project) -> None:
     assert [("point.rated",), ("playbook.updated",)] == ask(queried, "SELECT kind FROM events WHERE void ORDER BY seq")
 
 
+def test_columns_of_a_shared_book_are_null_without_one(queried: Project) -> None:
+    """One query fits every project: without a shared book, the machine and the number in it are NULL."""
+    assert [(None, None)] == ask(queried, "SELECT DISTINCT writer, book FROM events")
+    assert [(None, None)] == ask(queried, "SELECT DISTINCT writer, changed_book FROM points")
+    assert [] == ask(queried, "SELECT writer, book FROM graveyard WHERE writer IS NOT NULL OR book IS NOT NULL")
+
+
 @pytest.mark.parametrize("table", [*sql.COLUMNS, *sql.VIEWS])
 def test_every_table_is_described(queried: Project, table: str) -> None:
     """SQLite's own list names every table, and table_info its columns; the reference names each table."""

@@ -5,7 +5,7 @@ Once the tables are filled, an authorizer lets a statement read them and do noth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from functools import lru_cache
 import json
@@ -24,7 +24,6 @@ from tallybook.projections.history.event_rows import kind_of, row
 from tallybook.projections.playbook.fold import UndoneEvent, fold, history
 from tallybook.projections.playbook.inject import interval
 from tallybook.projections.surfaces.history.moments import history_at
-from tallybook.projections.surfaces.history.reading import has_book, open_log
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -54,25 +53,21 @@ def _parse_columns(text: str) -> dict[str, str]:
 COLUMNS: Final = {
     "events": _parse_columns(
         "seq INTEGER, id TEXT, at TEXT, when TEXT, kind TEXT, v INTEGER, session TEXT, rater TEXT,"
-        "agent TEXT, model TEXT, body JSON, free JSON, void INTEGER"
+        "agent TEXT, model TEXT, body JSON, free JSON, void INTEGER, writer TEXT, book INTEGER"
     ),
     "points": _parse_columns(
         "name TEXT, text TEXT, helpful INTEGER, harmful INTEGER, low REAL, high REAL,"
-        "changed INTEGER, at TEXT, rater TEXT"
+        "changed INTEGER, at TEXT, rater TEXT, changed_book INTEGER, writer TEXT"
     ),
     "graveyard": _parse_columns(
         "name TEXT, text TEXT, helpful INTEGER, harmful INTEGER, status TEXT, rule TEXT, reason TEXT,"
-        "went_into TEXT, seq INTEGER, at TEXT, rater TEXT, session TEXT"
+        "went_into TEXT, seq INTEGER, at TEXT, rater TEXT, session TEXT, book INTEGER, writer TEXT"
     ),
 }
-"""Table → its columns → their types in SQLite. Times are texts as the ledger writes them, truth values 0 and 1."""
+"""Table → its columns → their types in SQLite. Times are texts as the ledger writes them, truth values 0 and 1.
 
-_SHARED_COLUMNS: Final = {
-    "events": _parse_columns("writer TEXT, book INTEGER"),
-    "points": _parse_columns("changed_book INTEGER, writer TEXT"),
-    "graveyard": _parse_columns("book INTEGER, writer TEXT"),
-}
-"""Table → its further columns in a shared history: the machine, and the number of an event in the book."""
+``writer`` is the machine of a shared event, and ``book`` its number in the shared book; without these they are NULL.
+"""
 
 # Which ratings count is decided by the vocabulary of the ledger alone.
 _VALID: Final = "json_extract(body, '$.rating') IN ({})".format(", ".join(map(repr, RATINGS)))
@@ -146,12 +141,10 @@ def query(project: Project, text: str, moment: Moment | None = None) -> Iterator
     Raises:
         BadInputError: SQLite refuses the query, or it is more than a query, or takes longer than ``LIMIT_S``.
     """
-    shared = has_book(open_log(project))
-    columns = {name: own | (_SHARED_COLUMNS[name] if shared else {}) for name, own in COLUMNS.items()}
     with closing(sqlite3.connect(":memory:", isolation_level=None, detect_types=sqlite3.PARSE_DECLTYPES)) as database:
         # Sorted rows would otherwise go to a file.
         database.execute("PRAGMA temp_store = MEMORY")
-        _create_tables(database, history_at(project, moment), text.casefold(), columns)
+        _create_tables(database, history_at(project, moment), text.casefold())
         database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
         database.set_authorizer(_authorize)
         until_s = clock.elapsed_s() + LIMIT_S
@@ -196,32 +189,27 @@ def _translate_errors(text: str, until_s: float) -> Iterator[None]:
         raise BadInputError("the query", "needs more memory than there is", "ask for less") from error
 
 
-def _create_tables(
-    database: sqlite3.Connection,
-    read: Callable[[], Iterable[Batch]],
-    text: str,
-    columns: Mapping[str, Mapping[str, str]],
-) -> None:
+def _create_tables(database: sqlite3.Connection, read: Callable[[], Iterable[Batch]], text: str) -> None:
     """Create every table, and fill those that the query names: each takes a fold of history."""
-    for name, types in columns.items():
+    for name, types in COLUMNS.items():
         fields = ", ".join(f'"{column}" {type_}' for column, type_ in types.items())
         database.execute(f"CREATE TABLE {name} ({fields})")
     for name, view in VIEWS.items():
         database.execute(f"CREATE VIEW {name} AS {view}")
     if any(name in text for name in ("events", *VIEWS)):
         rows = (_event(record) for batch in history(read) for record in batch.records)
-        _insert(database, "events", columns["events"], rows)
+        _insert(database, "events", rows)
     if "points" in text or "graveyard" in text:
         state = fold(ENTRIES, history(read))
-        _insert(database, "points", columns["points"], _flatten(blame(state)))
-        _insert(database, "graveyard", columns["graveyard"], _flatten(graveyard(state)))
+        _insert(database, "points", _flatten(blame(state)))
+        _insert(database, "graveyard", _flatten(graveyard(state)))
 
 
-def _insert(database: sqlite3.Connection, name: str, columns: Mapping[str, str], rows: Iterable[Row]) -> None:
+def _insert(database: sqlite3.Connection, name: str, rows: Iterable[Row]) -> None:
     """Insert rows into a table; what a row lacks is NULL."""
+    columns = COLUMNS[name]
     marks = ", ".join("?" * len(columns))
-    plain_rows = map(plain, rows) if "writer" in columns else rows
-    values = (tuple(map(row.get, columns)) for row in plain_rows)
+    values = (tuple(map(row.get, columns)) for row in map(plain, rows))
     database.execute("BEGIN")
     database.executemany(f"INSERT INTO {name} VALUES ({marks})", values)  # noqa: S608 - our own table
     database.execute("COMMIT")
