@@ -120,6 +120,22 @@ def test_an_unusable_top_level_key(value: str, mended: object, reason: str) -> N
 
 
 @pytest.mark.parametrize(
+    ("sections", "place", "reason"),
+    [
+        ('{"A":{"entries":["a"]}}', "sections['A']", "is not a list of entries"),
+        ('{"A":"a"}', "sections['A']", "is not a list of entries"),
+        ('[{"name":"A","entries":["a"]}]', "'sections'", "is not what a playbook has there"),
+    ],
+)
+def test_sections_of_another_type_are_kept_as_evidence(sections: str, place: str, reason: str) -> None:
+    """What is not a list under a heading is no entry; it is reported, and kept as written."""
+    legacy = read_text(f'{{"sections":{sections}}}')
+    kept = f'{{"sections":{sections}}}' if sections[0] == "[" else sections
+    assert ((), (ItemSkipped(0, reason, kept),)) == (legacy.items, legacy.skipped)
+    assert [f"playbook.json: {place}: {reason}; kept only in the ledger"] == messages(legacy)
+
+
+@pytest.mark.parametrize(
     ("data", "message"),
     [
         (b"", "is empty"),

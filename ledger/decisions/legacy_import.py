@@ -32,7 +32,6 @@ from tallybook.ledger.playbook_constants import BOOK_STAMP, MAX_INT, STAMP, UNTI
 from tallybook.ledger.strict_json import MAX_DEPTH, describe_error
 
 ENTRY_KEYS: Final = ("name", "text", "helpful", "harmful", "score")
-SECTION_LISTS: Final = ("entries", "items", "key_points")
 _STAMP_FORM: Final = re.compile(r"[0-9]{1,18}:[0-9a-f]{32}")
 HEADING: Final = "is the heading of a section"
 # The other top-level keys need the rest of the event's line.
@@ -442,39 +441,23 @@ def _list_slots(content: JsonObject, own: Collection[str]) -> Iterator[_Slot]:
         elif key not in own:
             reason = "; ".join(find_flaws(pair))
         else:
-            fits = isinstance(value, {"key_points": list, STAMP: str, UNTIL: JsonObject}.get(key, object))
+            types = {"key_points": list, "sections": JsonObject, STAMP: str, UNTIL: JsonObject}
+            fits = isinstance(value, types.get(key, object))
             reason = "" if fits else "is not what a playbook has there"
         if reason:
             yield _Slot(shorten(key), pair, skip=reason)
 
 
 def _list_section_slots(sections: JsonObject | list[Json]) -> Iterator[_Slot]:
-    """Yield the slots of the later shape: a list of entries under each name, or a list of such sections.
-
-    The other keys of a section are kept in its heading, with an empty list in place of the entries.
-    """
-    labelled: Iterable[tuple[str | int, Json]] = enumerate(sections) if isinstance(sections, list) else sections.pairs
-    for label, section in labelled:
-        entries, heading = _open_section(section)
-        name = mend_text(label) if isinstance(label, str) else ""
-        if isinstance(label, str):
-            heading = JsonObject(((label, heading),))
-        place = f"sections[{shorten(label) if isinstance(label, str) else label}]"
-        if heading is not None:
-            yield _Slot(place, heading, name, skip=HEADING)
+    """Yield the slots of the later format: a list of entries under each heading."""
+    for heading, entries in sections.pairs if isinstance(sections, JsonObject) else ():
+        place = f"sections[{shorten(heading)}]"
+        if not isinstance(entries, list):
+            yield _Slot(place, JsonObject(((heading, entries),)), skip="is not a list of entries")
+            continue
+        name = mend_text(heading)
+        yield _Slot(place, JsonObject(((heading, []),)), name, skip=HEADING)
         yield from (_Slot(f"{place}[{index}]", entry, name) for index, entry in enumerate(entries))
-
-
-def _open_section(section: Json) -> tuple[list[Json], Json]:
-    """Return a section's entries and its other content; None as the content of one that may be an entry itself."""
-    if isinstance(section, list):
-        return section, []
-    if isinstance(section, JsonObject) and "text" not in section.last():
-        for key in SECTION_LISTS:
-            entries = section.last().get(key)
-            if isinstance(entries, list):
-                return entries, JsonObject(tuple((k, [] if value is entries else value) for k, value in section.pairs))
-    return [section], None
 
 
 def _list_table_slots(key: str, table: JsonObject | list[Json], sections: Json) -> Iterator[_Slot]:
