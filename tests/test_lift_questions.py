@@ -422,6 +422,9 @@ def test_mcp_obeys_the_draw_of_its_session(here: Project, run: Run) -> None:
         assert ("Use type hints" in told, "Run the linter" in told) == (False, True)
     last = injections(here)[-1]
     assert (("kpt_001",), session, "kpt_002") == (last.held, last.lineage, min(last.names))
+    rating = {"name": "rate", "arguments": {"name": "kpt_001", "rating": "helpful"}}
+    told = server.methods["tools/call"](rating)["content"][0]["text"]
+    assert (True, False) == ("seq_from" in told, "Use type hints" in told)
 
 
 def test_no_draw_is_about_an_own_entry(here: Project, run: Run) -> None:

@@ -347,8 +347,8 @@ def test_writes_wait_in_the_spool_until_a_sync_brings_the_lines(pending: Team, h
         assert "lines of the shared book are missing here; spooled, `tallybook sync` fetches them" in answer.out
     payload = {"new_key_points": ["Be kind"], "evaluations": [{"name": "kpt_001", "rating": "helpful"}]}
     assert json.loads(pending.run("anna", "record", "--json", stdin=json.dumps(payload).encode()).out)["spooled"]
-    assert tool(pending, "add", text="Quote ids")["waiting"]
-    assert tool(pending, "rate", name="kpt_002", rating="harmful")["waiting"]
+    assert tool(pending, "add", text="Quote ids")["spooled"]
+    assert tool(pending, "rate", name="kpt_002", rating="harmful")["spooled"]
     with pytest.warns(UserWarning, match=LAST):
         playbook = compat.load_playbook()
     rating = {"name": "kpt_002", "rating": "helpful"}

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-import attrs
 import click
 
 from tallybook.ledger import strict_json
@@ -254,17 +253,10 @@ def _print_outcome(outcome: Outcome, *, as_json: bool, with_counts: bool = False
             and what was ignored by its name alone.
     """
     note(*outcome.notes)
-    mine = {"mine": _outcome_json(outcome.mine)} if outcome.mine else {}
     is_all_mine = outcome.mine is not None and outcome.seq_from is None and not (outcome.spooled or outcome.repeated)
     lines = [] if is_all_mine else _outcome_lines(outcome, with_counts=with_counts)
     own = _outcome_lines(outcome.mine, with_counts=with_counts) if outcome.mine else ()
-    reply(_outcome_json(outcome) | mine, (*lines, *(f"your own playbook: {line}" for line in own)), as_json=as_json)
-
-
-def _outcome_json(outcome: Outcome) -> dict[str, Any]:
-    fields = {field: getattr(outcome, field) for field in ("seq_from", "seq_to", "added", "pruned")}
-    ignored, rated = ([attrs.asdict(part) for part in group] for group in (outcome.ignored, outcome.rated))
-    return fields | {"ignored": ignored, "spooled": outcome.spooled, "rated": rated, "repeated": outcome.repeated}
+    reply(outcome.json(), (*lines, *(f"your own playbook: {line}" for line in own)), as_json=as_json)
 
 
 def _outcome_lines(outcome: Outcome, *, with_counts: bool) -> list[str]:

@@ -409,16 +409,10 @@ class HistoryTool(Tool):
 
 def _outcome_json(done: Outcome) -> dict[str, Any]:
     """Return what was recorded, and what was not and why."""
-    fields: dict[str, Any] = {
-        "events": [done.seq_from, done.seq_to],
-        "added": done.added,
-        "pruned": done.pruned,
-        "ignored": [{"name": part.name, "reason": part.reason} for part in done.ignored],
-        "waiting": done.spooled,
-        "repeated": done.repeated,
-    }
-    if done.mine:
-        fields["mine"] = _outcome_json(done.mine)
+    fields = done.json()
+    # A rating answers no text of its entry, which the session's draw can withhold.
+    for part in (fields, fields.get("mine", {})):
+        part.pop("rated", None)
     return fields | ({"notes": done.notes} if done.notes else {})
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 import os
+from typing import Any
 
 import attrs
 
@@ -82,6 +83,13 @@ class Outcome:
     events: tuple[events.Event, ...] = ()
     numbers: tuple[int, ...] = ()
     mine: Outcome | None = None
+
+    def json(self) -> dict[str, Any]:
+        """Return it as ``--json`` prints it, with the outcome in the person's own playbook as ``mine``."""
+        fields = {field: getattr(self, field) for field in ("seq_from", "seq_to", "added", "pruned")}
+        ignored, rated = ([attrs.asdict(part) for part in group] for group in (self.ignored, self.rated))
+        fields |= {"ignored": ignored, "spooled": self.spooled, "rated": rated, "repeated": self.repeated}
+        return fields | ({"mine": self.mine.json()} if self.mine else {})
 
 
 def write(project: Project, requests: Sequence[Request], *, cold: bool = False, begin: bool = False) -> Write:
