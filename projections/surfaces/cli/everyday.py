@@ -313,7 +313,11 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
         else:
             from tallybook.projections.surfaces.console import terminal
 
-            terminal.print_lines(f"{match['name']}  {match['status']}  {match['text']}" for match in error.matches)
+            console = terminal.console_for()
+            for match in error.matches:
+                terminal.print_line(console, f"{match['name']}  {match['status']}  {match['text']}")
+            # The error comes next, on the other stream.
+            console.file.flush()
         raise
     entry = story["name"]
     if when is None:

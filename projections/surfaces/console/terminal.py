@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain, islice, repeat, zip_longest
+from itertools import chain, islice, repeat
 import json
 import os
 import sys
-from textwrap import wrap
 from typing import IO, Any, Final
 
 import click
@@ -29,8 +28,6 @@ from tallybook.projections.surfaces.console import output
 NARROW: Final = 60
 """Columns below which a table leaves too little room for the text, so that entries are blocks of lines instead."""
 
-MIDDLE: Final = ("helpful", "harmful", "trust")
-GAP: Final = "   "
 BAR_CELLS: Final = 5
 INDENT: Final = 2
 LOG_INDENT: Final = 8
@@ -115,38 +112,17 @@ def print_playbook(
 
 def _print_table(console: Console, entries: Sequence[Mapping[str, Any]]) -> None:
     """Print entries in columns."""
-    # Not a Rich table: it measures every cell, which takes a second for two thousand entries.
-    names = [make_text(console, entry["name"]).plain for entry in entries]
-    middle = [(str(entry["helpful"]), str(entry["harmful"]), _bar(console, entry)) for entry in entries]
-    helpful, harmful, trust = (max(map(len, column)) for column in zip(MIDDLE, *middle, strict=True))
+    table = _make_table()
     # In a file that a person wrote, a name can be any text; it must not take the room of the entry's text.
-    name_cells = min(max(map(cell_len, ("name", *names))), console.width // 4)
-    text_cells = console.width - sum((name_cells, helpful, harmful, trust)) - len(MIDDLE + MIDDLE[:1]) * len(GAP)
-
-    def row(name: str, counts: tuple[str, str], bar: Text, text: str) -> None:
-        beginning = (name + " " * (name_cells - cell_len(name)), counts[0].rjust(helpful), counts[1].rjust(harmful))
-        line = Text(GAP.join((*beginning, "")))
-        line.append_text(bar)
-        line.append(" " * (trust - len(bar)) + GAP + text)
-        line.rstrip()
-        _print_whole(console, line)
-
-    row("name", MIDDLE[:2], Text(MIDDLE[2]), "text")
-    _print_whole(console, Text(("─" if is_utf(console) else "-") * console.width))
-    for entry, name, (*counts, bar) in zip(entries, names, middle, strict=True):
-        left = _fold(console, name, name_cells)
-        right = _fold(console, make_text(console, entry["text"]).plain, text_cells)
-        row(left[0], (counts[0], counts[1]), bar, right[0])
-        for beginning, end in zip_longest(left[1:], right[1:], fillvalue=""):
-            row(beginning, ("", ""), Text(), end)
-
-
-def _fold(console: Console, text: str, cells: int) -> list[str]:
-    """Return a text in lines of at most so many columns, broken between words where possible."""
-    # Rich measures each character, which takes far longer, and only other scripts need it.
-    if text.isascii():
-        return wrap(text, cells, break_on_hyphens=False, expand_tabs=False, replace_whitespace=False) or [""]
-    return [part.plain.rstrip() for part in Text(text).wrap(console, cells, overflow="fold")]
+    table.add_column("name", max_width=console.width // 4, overflow="fold")
+    table.add_column("helpful", justify="right", overflow="fold")
+    table.add_column("harmful", justify="right", overflow="fold")
+    table.add_column("trust")
+    table.add_column("text", overflow="fold")
+    for entry in entries:
+        name, text = make_text(console, entry["name"]), make_text(console, entry["text"])
+        table.add_row(name, str(entry["helpful"]), str(entry["harmful"]), _bar(console, entry), text)
+    console.print(table)
 
 
 def _bar(console: Console, entry: Mapping[str, Any]) -> Text:
@@ -210,15 +186,6 @@ _SIGNS: Final = {"+": "green", "-": "red", "~": "yellow", "": ""}
 def print_text(console: Console, sentence: str, style: str = "") -> None:
     """Print a text, wrapped at the width of the terminal."""
     console.print(make_text(console, sentence, style))
-
-
-def print_lines(lines: Iterable[str]) -> None:
-    """Print lines to standard output, as `print_line`."""
-    console = console_for()
-    for line in lines:
-        print_line(console, line)
-    # What comes next may be an error.
-    sys.stdout.flush()
 
 
 def print_line(console: Console, text: str, style: str = "") -> None:
@@ -347,7 +314,7 @@ def print_rows(console: Console, columns: Sequence[str], rows: Iterable[Sequence
         return False
     widths = [max(len(column), *(row[index].cell_len for row in cells)) for index, column in enumerate(columns)]
     if fold or sum(min(width, WIDE) + COLUMN_GAP for width in widths) - COLUMN_GAP <= console.width:
-        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+        table = _make_table()
         for index, column in enumerate(columns):
             numbers = any(row[index].style == NUMBER for row in cells)
             table.add_column(make_text(console, column), justify="right" if numbers else "left", overflow="fold")
@@ -361,6 +328,10 @@ def print_rows(console: Console, columns: Sequence[str], rows: Iterable[Sequence
         for column, cell in zip(columns, row, strict=True):
             console.print(make_text(console, f"{column:<{width}}  ", "bold") + cell, soft_wrap=True)
     return next(unread, None) is not None
+
+
+def _make_table() -> Table:
+    return Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
 
 
 def _cell(console: Console, value: Any) -> Text:
