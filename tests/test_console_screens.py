@@ -63,6 +63,13 @@ def test_no_line_is_wider_than_the_terminal(name: str, width: int) -> None:
     assert max(map(cell_len, render_screen(SCREENS[name], width).splitlines())) <= width
 
 
+def test_an_own_event_is_shown_when_it_was_recorded() -> None:
+    """A row of the log has the time by which it is ordered: of an own event that came late, when it was recorded."""
+    row = {"at": "2026-01-02T00:00:00.000000Z", "when": "2026-01-01T00:00:00.000000Z"}
+    own, shared = row | {"by": {"rater": "human"}}, row | {"by": {"rater": "human", "writer": "anna-1f2e3d4c"}}
+    assert [row["at"], row["when"]] == [output.read_event_time(own), output.read_event_time(shared)]
+
+
 @WIDTHS
 @screens
 def test_a_terminal_without_utf_8_gets_ascii(screen: Callable[[Console], object], width: int) -> None:

@@ -96,9 +96,9 @@ def test_every_absent_entry_is_explained(stretches: list[list[Any]]) -> None:
     told = list(retold(lambda: batches))
     book = fold(PLAYBOOK, told)
     for name in [*book.entries, "kpt_404"]:
-        assert answer(batches, name)["vanished_by"] is None
+        assert answer(batches, name)["decided_by"] is None
     for name in book.used - set(book.entries):
-        seq = answer(batches, name)["vanished_by"]["seq"]
+        seq = answer(batches, name)["decided_by"]["seq"]
         index = next(index for index, batch in enumerate(told) if batch.last >= seq)
         later = [fold(PLAYBOOK, told[:count]).entries for count in range(index + 1, len(told) + 1)]
         assert not any(name in entries for entries in later)

@@ -177,6 +177,20 @@ def test_plain_undo_undoes_the_last_change_of_this_machine(pair: tuple[SharedMac
     assert ("Always test", 1, 1) == anna.entries()["kpt_001"]
 
 
+def test_why_names_the_undo_of_an_entry(pair: tuple[SharedMachine, SharedMachine]) -> None:
+    """`why` names the undo of an entry by its own number until it is published, and then by that of the book."""
+    anna, bela = pair
+    anna.run("add", "Name units")
+    sync_all(anna, bela)
+    anna.run("undo")
+    for machine, is_in_book in ((anna, False), (anna, True), (bela, True)):
+        story = machine.json("why", "Name units")
+        assert ("undone", "events.voided") == (story["status"], story["decided_by"]["kind"])
+        assert story["decided_by"] in story["deciding"]
+        assert is_in_book == (story["decided_by"]["seq"] is None)
+        sync_all(anna, bela)
+
+
 def test_a_late_rating_names_restore(pair: tuple[SharedMachine, SharedMachine]) -> None:
     """A rating for an entry that was retired meanwhile has no effect, and `why` names the command to bring it back."""
     anna, ben = pair

@@ -172,9 +172,9 @@ def _departure(state: EntryStatuses, name: str) -> dict[str, Any] | None:
     entry = state.book.gone.get(name)
     if entry is None:
         return None
-    event = name_event(state.last_changes[name])
+    event = name_event(state.last_changes[name]).row
     counts = {"helpful": entry.helpful, "harmful": entry.harmful}
-    return {"how": LEAVING_KINDS[event.kind], "seq": event.row["seq"]} | counts | {"into": state.book.merged.get(name)}
+    return {"how": LEAVING_KINDS[event["kind"]], "seq": event["seq"]} | counts | {"into": state.book.merged.get(name)}
 
 
 def _top(playbook: Mapping[str, Any]) -> dict[str, Any]:

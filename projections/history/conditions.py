@@ -205,9 +205,9 @@ def search(condition: Condition, read: Read, begin: int = 0, *, last: bool = Fal
         last: Whether to go on to the last such moment.
 
     Returns:
-        ``{condition, moment, event, before, after, began}``: the moment and ``{seq, at, [when], kind, by, summary}`` of
-        the event, both None where the condition never became true; each term with its value before and after that
-        moment, or at the end; and whether the condition held at the start of the search.
+        ``{condition, moment, event, before, after, began}``: the moment and the event, as ``brief`` returns it, None
+        where the condition never became true; each term with its value before and after that moment, or at the end; and
+        whether the condition held at the start of the search.
     """
     undos: list[EventRecord] = []
     turn: tuple[Batch, int, Values, Values] | None = None
@@ -233,10 +233,7 @@ def search(condition: Condition, read: Read, begin: int = 0, *, last: bool = Fal
     if turn is not None:
         batch, number, before, after = turn
         record = _find_event(condition, read, batch, undos[:number])
-        moment, event = batch.last, {"seq": record.seq, "at": record.at}
-        event |= {} if record.when is None else {"when": record.when}
-        event |= {"kind": event_rows.kind_of(record.event)[0], "by": event_rows.author_json(record.by)}
-        event |= {"summary": event_rows.summary(record.event)}
+        moment, event = batch.last, event_rows.brief(record)
     found = {"condition": condition.text, "moment": moment, "event": event}
     return found | {"before": before, "after": after, "began": began}
 

@@ -15,7 +15,7 @@ import attrs
 from tallybook.ledger import events
 from tallybook.ledger.events import Entry
 from tallybook.ledger.playbook_constants import REDACTED
-from tallybook.projections.history.event_rows import author_json, kind_of, reference, summary, time_json
+from tallybook.projections.history.event_rows import brief
 from tallybook.projections.playbook.entry import SPEC_POLICY, Policy, add_rating, normalize_words
 from tallybook.projections.playbook.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.playbook.render import entry_json
@@ -65,13 +65,11 @@ class NamedEvent(NamedTuple):
     """An event as answers name it, which a checkpoint holds in place of an ``EventPlace``.
 
     Attributes:
-        row: ``{seq, id, at, by, summary}``.
-        kind: Its kind.
+        row: As ``brief`` returns it.
         reason: Its reason, None without one.
     """
 
     row: dict[str, Any]
-    kind: str
     reason: str | None
 
 
@@ -147,13 +145,6 @@ class Story:
     def status(self) -> str:
         """Return the status of the name, as the playbook has it."""
         return self.book.status_of(self.name)
-
-    @property
-    def undone_addition(self) -> UndoneEvent | None:
-        """Return the event that had brought an undone entry, with its undo; None for an entry of another status."""
-        undone = [row.record.event for row in self.ignored if isinstance(row.record.event, UndoneEvent)]
-        added = [event for event in undone if isinstance(event.event, events.MAKERS)]
-        return added[-1] if added and self.status == UNDONE else None
 
 
 @attrs.define
@@ -331,19 +322,12 @@ ENTRIES: Final = entries_view()
 # Events as answers name them
 
 
-def brief(record: EventRecord, seqs: Mapping[str, int] | None = None) -> dict[str, Any]:
-    """Return an event as answers name it: ``{seq, id, at, by, summary}``; ``seqs`` is as for ``summary``."""
-    event = record.event.event if isinstance(record.event, UndoneEvent) else record.event
-    return reference(record) | {"summary": summary(event, seqs)}
-
-
 def name_event(place: EventReference | EventRecord) -> NamedEvent:
     """Return the event of a reference as answers name it."""
     if isinstance(place, NamedEvent):
         return place
     record = place.record if isinstance(place, EventPlace) else place
-    event: Any = record.event
-    return NamedEvent(brief(record), kind_of(event)[0], getattr(event, "reason", None) or None)
+    return NamedEvent(brief(record), getattr(record.event, "reason", None) or None)
 
 
 def _describe_prune(name: str, last: Entry | EntryChange, rule: str) -> str:
@@ -482,19 +466,22 @@ def explain(story: Story, statuses: EntryStatuses) -> dict[str, Any]:
 
     Returns:
         ``{name, text, status, helpful, harmful, rule, decided_by, trail, ignored, origin, original, notes, told, cited,
-        stood, vanished_by, deciding, lineage}``. Counts are the last ones; ``rule`` is None unless it is pruned;
-        ``decided_by`` is the event that took it out, or undid its addition. A note is ``{seq, at, by, note}``, ``note``
-        None once redacted. ``told`` (injections) and ``cited`` are
-        ``{count, last}``; ``last`` is an event as in ``deciding``, a list of ``{seq, id, at, by, summary}`` in order.
-        ``stood`` says whether the entry was ever in the playbook, which one joined to another by its text was not.
-        ``vanished_by`` is the event of ``decided_by`` as in ``deciding``. ``lineage`` is that of ``lineage``. Only an
-        entry that holds until a date has ``until``.
+        stood, deciding, lineage}``. Counts are the last ones; ``rule`` is None unless it is pruned; ``decided_by`` is
+        the event that took it out, or undid its addition. Events are as ``brief`` returns them: in ``trail`` with
+        ``rating`` and the counts after it, in ``ignored`` with ``rating`` and ``reason``, in ``notes`` with ``note``,
+        None once redacted, and in ``deciding`` without more. ``told`` (injections) and ``cited`` are ``{count, last}``,
+        ``last`` an event. ``stood`` says whether the entry was ever in the playbook, which one joined to another by its
+        text was not. ``lineage`` is that of ``lineage``. Only an entry that holds until a date has ``until``.
     """
-    name, policy = story.name, story.book.policy
+    name, policy, decision = story.name, story.book.policy, story.decision
     last = story.last or Entry(name, "")
-    text, decision = (None if story.last is None else last.text), story.decision
-    if (addition := story.undone_addition) is not None:
-        text, decision = text_of(addition.event), addition.by
+    seqs = {row.record.id: row.record.seq for row in (*story.trail, *story.ignored)}
+    deciding = {record.seq: _brief(story, record, seqs) for record in _find_deciding_events(story)}
+    text = None if story.last is None else story.last.text
+    decided_by = None if decision is None else deciding[decision.seq]
+    if story.status == UNDONE:
+        text, undo = statuses.undone[name]
+        decided_by = deciding[undo.row["seq"]]
     seeds: list[Any] = [step.record.event for step in story.trail if isinstance(step.record.event, events.PointSeeded)]
     answer = {
         "name": name,
@@ -503,20 +490,18 @@ def explain(story: Story, statuses: EntryStatuses) -> dict[str, Any]:
         "helpful": last.helpful,
         "harmful": last.harmful,
         "rule": policy.rule if story.status == "pruned" else None,
-        "decided_by": None if decision is None else reference(decision),
-        "trail": [_head(step.record) | {"helpful": step.helpful, "harmful": step.harmful} for step in story.trail],
-        "ignored": [_head(ignored.record) | {"reason": ignored.reason} for ignored in story.ignored],
+        "decided_by": decided_by,
+        "trail": [
+            _head(story, step.record, seqs) | {"helpful": step.helpful, "harmful": step.harmful} for step in story.trail
+        ],
+        "ignored": [_head(story, ignored.record, seqs) | {"reason": ignored.reason} for ignored in story.ignored],
         "origin": seeds[-1].origin if seeds else None,
         "original": seeds[-1].original if seeds else None,
-        "notes": [
-            {"seq": note.seq, "at": note.at, "by": author_json(note.by), "note": getattr(note.event, "note", None)}
-            for note in story.notes
-        ],
+        "notes": [brief(note) | {"note": getattr(note.event, "note", None)} for note in story.notes],
         "told": _uses_json(statuses.injections, name),
         "cited": _uses_json(statuses.citations, name),
         "stood": story.status != UNKNOWN and not (decision and isinstance(decision.event, events.PointMatched)),
-        "vanished_by": None if decision is None else _brief(story, decision),
-        "deciding": [_brief(story, record) for record in _find_deciding_events(story, decision)],
+        "deciding": [*deciding.values()],
         "lineage": lineage(statuses, name),
     }
     return answer | ({"until": day} if (day := story.book.until.get(name)) else {})
@@ -527,25 +512,23 @@ def _uses_json(uses: Mapping[str, Uses], name: str) -> dict[str, Any]:
     return {"count": use.count, "last": use.last and name_event(use.last).row}
 
 
-def _brief(story: Story, record: EventRecord) -> dict[str, Any]:
+def _brief(story: Story, record: EventRecord, seqs: Mapping[str, int]) -> dict[str, Any]:
     """Return an event as `brief`; of an update, which pruned the entry, by which counts and rule."""
-    known = [row.record for row in (*story.trail, *story.ignored)]
-    row = brief(record, {event.id: event.seq for event in known})
+    row = brief(record, seqs)
     if isinstance(record.event, events.PlaybookUpdated):
-        step = next((step for step in story.trail if step.record.seq == record.seq), None)
-        last = step or story.last or Entry(story.name, "")
-        row["summary"] = _describe_prune(story.name, last, story.book.policy.rule)
+        step = next(step for step in story.trail if step.record.seq == record.seq)
+        row["summary"] = _describe_prune(story.name, step, story.book.policy.rule)
     return row
 
 
-def _find_deciding_events(story: Story, decision: EventRecord | None) -> list[EventRecord]:
+def _find_deciding_events(story: Story) -> list[EventRecord]:
     """Return the events that decided about an entry, in order.
 
     These are the events that added it, took it out or brought it back; its last ratings that count, MAX_RATINGS at
     most, and the last harmful one before a prune; the undos of its events, and the undone event that had added it.
     """
     ratings = [step.record for step in story.trail if isinstance(step.record.event, events.PointRated)]
-    records = [*ratings[-MAX_RATINGS:], *story.turns, *([] if decision is None else [decision])]
+    records = [*ratings[-MAX_RATINGS:], *story.turns]
     for ignored in story.ignored:
         undone_event = ignored.record.event
         if isinstance(undone_event, UndoneEvent):
@@ -555,21 +538,11 @@ def _find_deciding_events(story: Story, decision: EventRecord | None) -> list[Ev
     return [deciding[seq] for seq in sorted(deciding)]
 
 
-def _head(record: EventRecord) -> dict[str, Any]:
-    """Return number, time, kind and author of a row of the trail; of a merge also the entries."""
+def _head(story: Story, record: EventRecord, seqs: Mapping[str, int]) -> dict[str, Any]:
+    """Return an event as `_brief`, with its rating; of a merge also the entries."""
     event = record.event.event if isinstance(record.event, UndoneEvent) else record.event
     merge = {"name": event.name, "merged": list(event.merged)} if isinstance(event, events.PointMerged) else {}
     if isinstance(event, events.PointMatched):
         # A join reads as what it is to people: a merge into the entry that has the text.
         merge = {"name": event.to, "merged": [event.name]}
-    return (
-        merge
-        | time_json(record)
-        | {
-            "seq": record.seq,
-            "at": record.at,
-            "kind": events.KIND_OF[type(event)],
-            "by": author_json(record.by),
-            "rating": getattr(event, "rating", None),
-        }
-    )
+    return _brief(story, record, seqs) | merge | {"rating": getattr(event, "rating", None)}

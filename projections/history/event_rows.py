@@ -11,6 +11,7 @@ import attrs
 
 from tallybook.ledger import events
 from tallybook.ledger.names import format_name
+from tallybook.projections.playbook.fold import UndoneEvent
 
 if TYPE_CHECKING:
     from tallybook.ledger.records import Author, EventRecord
@@ -63,21 +64,17 @@ def is_of_kind(kind: str, wanted: str) -> bool:
     return kind == wanted or (wanted.endswith(".*") and kind.startswith(wanted[:-1]))
 
 
-def brief(record: EventRecord, undone_by: int | None = None, seqs: Mapping[str, int] | None = None) -> dict[str, Any]:
-    """Return an event as ``{seq, at, by, summary, undone_by}``, for people.
+def brief(record: EventRecord, seqs: Mapping[str, int] | None = None) -> dict[str, Any]:
+    """Return an event as answers name it: ``{seq, id, at, [when], kind, by, summary}``.
 
     Args:
-        record: The event.
-        undone_by: Number of the event that undid it, None where it is not undone.
+        record: The event, undone or not; one that is not recorded yet has no number and id.
         seqs: As for ``summary``.
     """
-    result = {"seq": record.seq, "at": record.at, "by": author_json(record.by), "summary": summary(record.event, seqs)}
-    return result | time_json(record) | {"undone_by": undone_by}
-
-
-def time_json(record: EventRecord) -> dict[str, Any]:
-    """Return when an event of a shared book happened, as ``{when}``: its ``at`` is when it was published there."""
-    return {"when": record.when} if record.by.writer is not None and record.when is not None else {}
+    event = record.event.event if isinstance(record.event, UndoneEvent) else record.event
+    result: dict[str, Any] = {"seq": record.seq, "id": record.id} if record.id else {"seq": None, "id": None}
+    result |= {"at": record.at} | ({} if record.when is None else {"when": record.when})
+    return result | {"kind": kind_of(event)[0], "by": author_json(record.by), "summary": summary(event, seqs)}
 
 
 def concerns(event: events.Event, name: str) -> bool:
@@ -110,12 +107,6 @@ def row(record: EventRecord) -> dict[str, Any]:
     if free := _fields(event, free=True):
         result["free"] = free if any(text is not None for text in free.values()) else None
     return result
-
-
-def reference(record: EventRecord) -> dict[str, Any]:
-    """Return what identifies an event, as ``{seq, id, at, by}``; one that is not recorded yet has no number and id."""
-    name: dict[str, Any] = {"seq": record.seq, "id": record.id} if record.id else {"seq": None, "id": None}
-    return name | {"at": record.at} | time_json(record) | {"by": author_json(record.by)}
 
 
 def kind_of(event: events.Event) -> tuple[str, int]:

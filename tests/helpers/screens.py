@@ -62,7 +62,7 @@ PRUNED: dict[str, Any] = {
         make_ignored_row(14, "already pruned"),
         make_ignored_row(16, "already pruned"),
     ],
-    **dict.fromkeys(("origin", "original", "vanished_by")),
+    **dict.fromkeys(("origin", "original")),
     **{field: [] for field in ("notes", "deciding", "lineage")},
     **{field: {"count": 0, "last": None} for field in ("told", "cited")},
     "stood": True,

@@ -294,8 +294,8 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
     Give its name or words of its text. Entries that left the playbook are included.
 
     --json answers {name, text, status, helpful, harmful, rule, decided_by, trail, ignored, origin, original, notes,
-    told, cited, stood, vanished_by, deciding, lineage, stale}, or {matches}; stale is {sessions, unused, gone, says},
-    without --at only
+    told, cited, stood, deciding, lineage, stale}, or {matches}; stale is {sessions, unused, gone, says}, without --at
+    only
     """
     from tallybook.projections.surfaces.history import stories
 

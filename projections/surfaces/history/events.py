@@ -119,7 +119,7 @@ class Undone:
     def brief(self, record: EventRecord) -> dict[str, Any]:
         """Return an event for people, marked if it was undone."""
         by = self.voids.find_undo(record)
-        return brief(record, by.seq if by else None, self.seqs)
+        return brief(record, self.seqs) | {"undone_by": by.seq if by else None}
 
     def row(self, record: EventRecord) -> dict[str, Any]:
         """Return an event as JSON-ready values, with ``undone_by`` if it was undone.

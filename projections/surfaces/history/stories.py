@@ -248,7 +248,7 @@ def _number_in_book(state: entry_history.EntryStatuses, find_reason: Callable[[s
     def number(event: entry_history.EventReference) -> entry_history.NamedEvent:
         named = entry_history.name_event(event)
         # A rating or an update, as most are, has none to look for.
-        reason = find_reason(named.row["id"]) if named.kind in _REASONED else None
+        reason = find_reason(named.row["id"]) if named.row["kind"] in _REASONED else None
         row = named.row | {"seq": format_shared_number(BOOK + named.row["seq"])}
         return named._replace(row=row, reason=reason or named.reason)
 
