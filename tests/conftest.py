@@ -11,10 +11,9 @@ import signal
 import sys
 import tempfile
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import settings
-from playwright.sync_api import Browser
 import pytest
 
 from helpers.azure_server import Containers
@@ -31,6 +30,9 @@ from tallybook.ledger.line import Draft
 from tallybook.ledger.log import JsonlLog
 from tallybook.projections.surfaces.agents import table
 from tallybook.projections.surfaces.workspace.project import Project
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 # Under `git bisect` and in hooks of git, tests would work on the repository that these variables name.
 for _variable in [name for name in os.environ if name.startswith("GIT_")]:

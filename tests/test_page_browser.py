@@ -10,10 +10,9 @@ from random import Random
 import shlex
 import subprocess
 import sys
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import parse_qs
 
-from playwright.sync_api import Browser
 import pytest
 
 from helpers.browser import Tab, append, open_dated_ledger, write_example, write_history, write_page
@@ -34,6 +33,9 @@ from tallybook.ledger.log import JsonlLog
 from tallybook.ledger.records import Batch
 from tallybook.projections.surfaces.history import moments, reading
 from tallybook.projections.surfaces.workspace.project import Project
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 # A long history
 

@@ -11,10 +11,9 @@ from pathlib import Path
 from random import Random
 import re
 import shutil
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 import zlib
 
-from playwright.sync_api import Browser, Page
 import pytest
 
 from helpers.events import make_injection
@@ -38,6 +37,10 @@ from tallybook.ledger.events import (
 from tallybook.ledger.log import JsonlLog
 from tallybook.projections.surfaces.page.document import Choices, make
 from tallybook.projections.surfaces.workspace.project import Project
+
+# A suite without this library skips what needs a browser.
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
 FLAGS = [
     "--no-sandbox",
