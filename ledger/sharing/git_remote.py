@@ -194,7 +194,7 @@ def _is_url(text: str, scheme: str) -> bool:
     user = parts.username or ""
     # A token often stands in a user's place.
     is_token = len(user) >= _TOKEN_CHARS and any(map(str.isdigit, user)) and "@" not in unquote(user)
-    if parts.password is not None or is_token or parts.query:
+    if parts.password is not None or is_token or parts.query or parts.fragment:
         hint = "leave it out: git asks your credential helper; in CI, give --token-env NAME, a variable with the token"
         raise BadInputError(_describe(text), "its address holds a password or token", hint)
     # Git or ssh would read a host that begins so as an option.
@@ -204,7 +204,7 @@ def _is_url(text: str, scheme: str) -> bool:
 def _describe(text: str) -> str:
     """Return an address without what may be a password or a token."""
     scheme, _, place = text.rpartition("://")
-    return f"{scheme}://{place.rpartition('@')[2]}".removeprefix("://").partition("?")[0]
+    return re.split("[?#]", f"{scheme}://{place.rpartition('@')[2]}".removeprefix("://"))[0]
 
 
 def token_options(address: str, variable: str) -> list[str]:

@@ -203,12 +203,13 @@ def _check_address(address: str, login: str) -> SplitResult:
         BadInputError: It is not one, or holds a secret, or no login is set.
     """
     parts = urlsplit(address)
-    scheme, options = parts.scheme, dict(parse_qsl(parts.query))
+    scheme, options = parts.scheme, dict(parse_qsl(parts.query, keep_blank_values=True))
     endpoint = urlsplit(options.get("endpoint", "https://x"))
     is_place = bool(parts.path.strip("/") and not parts.netloc if scheme == "file" else parts.netloc)
     if scheme not in _CLASSES or not is_place or not address.isprintable():
         raise BadInputError("ADDRESS", "is not that of an object store", _HINT)
-    if "@" in parts.netloc + endpoint.netloc or parts.fragment or options.keys() - _OPTIONS.get(scheme, {}).keys():
+    is_secretive = "@" in parts.netloc + endpoint.netloc or parts.fragment or endpoint.query or endpoint.fragment
+    if is_secretive or options.keys() - _OPTIONS.get(scheme, {}).keys():
         why = "holds a login or an unknown option; keys are taken from the cloud's usual variables, or --profile NAME"
         raise BadInputError(f"{scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}", why, _HINT)
     if endpoint.scheme != "https" and endpoint.hostname not in _LOOPBACK:

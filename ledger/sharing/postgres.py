@@ -59,7 +59,7 @@ _LOCKED: Final = "55P03"
 # What the library logs of a broken connection would go to standard error; it is an error of the engine as well.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 _LOCAL: Final = ("", "localhost", "127.0.0.1", "::1")
-_SECRETS: Final = {"password", "sslpassword", "oauth_client_secret"}
+_SECRETS: Final = {"password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key"}
 _HINTS: Final = {
     "password": "put the password into ~/.pgpass as HOST:PORT:DATABASE:USER:PASSWORD, with chmod 600",
     "certificate": "put the certificate of the server's authority into ~/.postgresql/root.crt, or set PGSSLROOTCERT",

@@ -34,8 +34,8 @@ LOGINS = {"git": "token_env", "postgres": "password_file", "objects": "profile"}
 """Name of an engine → the option of `share` that says where it finds what it logs in with."""
 # Of an address in another form all but the place may be a password or a token.
 _PLAIN: Final = re.compile(
-    r"/.*|file://.*|service=[\w.-]+|(?:\w+://)?(?:[^:@/?\s]{1,19}@)?[^@?=\s]*"
-    r"(?:\?(?:&?(?:endpoint|region|account|sslmode)=[^@&\s]*)*)?",
+    r"/.*|file://[^?#]*|service=[\w.-]+|(?:\w+://)?(?:[^:@/?\s]{1,19}@)?[^@?#=\s]*"
+    r"(?:\?(?:&?(?:endpoint|region|account|sslmode)=[^@&?#%\s]*)*)?",
     re.DOTALL,
 )
 _LABEL_CHARS = 40
@@ -91,7 +91,7 @@ class Membership:
 def _without_secrets(address: str) -> str:
     if _PLAIN.fullmatch(address):
         return address
-    return re.split(r"[?\s]", address.rpartition("@")[2])[0]
+    return re.split(r"[?#\s]", address.rpartition("@")[2])[0]
 
 
 def digest(text: str) -> str:
