@@ -17,7 +17,8 @@ from helpers.ledger_files import hold_ledger_lock
 from helpers.reference_model import book, point
 from helpers.sweep import slice_of
 from tallybook.ledger.events import PlaybookEdited, PointEdited, PointRemoved
-from tallybook.projections.surfaces.history import reading
+from tallybook.projections.playbook.view import Playbook
+from tallybook.projections.surfaces.history import playbook_file, reading
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import commands
 
@@ -158,3 +159,20 @@ def test_a_rating_waits_while_another_process_imports_the_old_file(project: Path
         assert commands.rate(here, "kpt_001", "helpful", HUMAN).spooled
     assert 1 == commands.replay(here)[0].entries["kpt_001"].helpful
     assert len(key_points) == len(commands.playbook(here).state.entries)
+
+
+def test_a_ledger_that_begins_while_a_rating_is_decided_has_the_entry(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who found no ledger, and then the playbook that another writer's import rendered, rates its entry."""
+    here = legacy(project, NAMED)
+    examine = playbook_file.examine
+
+    def begin_and_examine(opened: reading.Opened, state: Playbook) -> playbook_file.ExaminedFile:
+        monkeypatch.setattr(playbook_file, "examine", examine)
+        commands.rate(here, "kpt_001", "helpful", {"rater": "human"})
+        return examine(opened, state)
+
+    monkeypatch.setattr(playbook_file, "examine", begin_and_examine)
+    commands.rate(here, "kpt_001", "helpful", {"rater": "human"})
+    assert 2 == commands.playbook(here).state.entries["kpt_001"].helpful

@@ -154,8 +154,13 @@ def _begins(opened: Opened, requests: Sequence[Request]) -> bool:
     if not requests:
         return file.sha256 is not None
     state = playbook_file.with_edit(state, file, opened.log.now().at)
-    for request in requests:
-        request.decide(state, redacted_digests.NO_REDACTIONS, {})
+    try:
+        for request in requests:
+            request.decide(state, redacted_digests.NO_REDACTIONS, {})
+    except errors.TallybookError:
+        # Where another writer began the ledger meanwhile, the transaction decides with its events.
+        if not opened.log.exists():
+            raise
     return True
 
 
