@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 # A rating's what-section is some 80 bytes, and there are few different ones; long ones hardly ever repeat.
 MEMO_ENTRIES = 16_384
 MEMO_BYTES = 256
+# A full memo takes no more, because remembering bodies that never repeat takes a sixth of a replay of them. After this
+# many batches with an unknown body it is emptied, because in time other bodies repeat.
+MEMO_MISSES = 16_384
 _AT = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{6}Z"
 _TEXT = r'[^"\\\x00-\x1f]+'
 _HEAD = re.compile(
@@ -455,7 +458,7 @@ def _decode_lines(batch: RawBatch, whats: Sequence[bytes], events: list[Any], me
             if decoded is None:
                 # The whole batch, because a continued text belongs to the line before it.
                 return _decode_lines_slowly(batch, whats)
-            if len(what) <= MEMO_BYTES and FREE_MARK not in what:
+            if len(memo) < MEMO_ENTRIES and len(what) <= MEMO_BYTES and FREE_MARK not in what:
                 memo[what] = decoded
     return events
 
@@ -515,15 +518,15 @@ def decode(batches: Iterable[RawBatch]) -> Iterator[Batch]:
         NewerLedgerError: The ledger's format is from the future.
     """
     memo: dict[bytes, Event] = {}
-    recall = memo.get
+    recall, misses = memo.get, 0
     for batch in batches:
         whats = [line.partition(b"\t")[2] for line in batch.lines]
         # Most batches have only lines that were read before: finding them in the memo checks and decodes them.
         events: list[Any] = list(map(recall, whats))
         if not all(events):
             events = _decode_lines(batch, whats, events, memo)
-            # Most of it would be bodies that never repeat.
-            if len(memo) > MEMO_ENTRIES:
+            misses += 1
+            if misses % MEMO_MISSES == 0:
                 memo.clear()
         yield Batch(batch.last, batch.chain, events, _decode_records, batch)
 
