@@ -87,6 +87,7 @@ class Batch:
     _raw: RawBatch | None = None
     written_at: str = ""
     _records: Sequence[EventRecord] | None = None
+    _is_by_agent: bool | None = None
 
     @property
     def first(self) -> int:
@@ -133,12 +134,15 @@ class Batch:
         parts = self._raw.data.split(b'"id":"')[1:]
         return any(part.partition(b'"')[0].decode("utf-8", "replace") in ids for part in parts)
 
-    def is_by(self, rater: str) -> bool:
-        """Return whether a rater recorded its last event, without decoding heads where that can be decided."""
-        line = b"\\" if self._raw is None else self._raw.lines[-1]
-        # A JSON escape can stand for any text.
-        may_be = b"\\" in line or b'"rater":"%b"' % rater.encode() in line
-        return may_be and self.records[-1].by.rater == rater
+    def is_by_agent(self) -> bool:
+        """Return whether an agent recorded its last event, without decoding heads where that can be decided."""
+        # Decided once: the playbook asks for each rating.
+        if self._is_by_agent is None:
+            line = b"\\" if self._raw is None else self._raw.lines[-1]
+            # A JSON escape can stand for any text.
+            may_be = b"\\" in line or b'"rater":"agent"' in line
+            self._is_by_agent = may_be and self.records[-1].by.rater == "agent"
+        return self._is_by_agent
 
     def may_contain_text(self, text: str) -> bool:
         """Return False where none of its lines contains a text; True is a maybe. Much faster than decoding heads."""

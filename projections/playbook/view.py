@@ -233,7 +233,7 @@ def _rate(state: Playbook, event: events.PointRated, batch: Batch) -> None:
             state.gone[name] = add_rating(state.gone[name], event.rating)
     elif event.rating in {"helpful", "harmful"}:
         _put(state, add_rating(entry, event.rating))
-    if entry is not None and batch.is_by(AGENT):
+    if entry is not None and batch.is_by_agent():
         _add_votes(state, name, (event.rating == "helpful", event.rating == "harmful"))
 
 
