@@ -181,7 +181,8 @@ def _read_opening(fd: int) -> bytes:
 
 # Usually the last few lines are enough; each window is twice as large as the one before.
 _WINDOW_BYTES = 4 * 1024
-_MAX_WINDOW_BYTES = 1024 * 1024
+# For larger windows C asks the system for new memory each time, so that a search takes three times as long.
+_MAX_WINDOW_BYTES = 64 * 1024
 _MAX_SEARCHED_BYTES = 1024 * 1024
 
 
