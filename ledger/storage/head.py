@@ -205,7 +205,8 @@ def lines_before(log_file: StrPath, end: int, needle: bytes = b"", max_bytes: in
             # Most windows of a long search have no such line, and are not split.
             if whole.rfind(needle) >= 0:
                 yield from (line for line in reversed(whole.split(b"\n")) if line and needle in line)
-            begin, window = at, min(2 * window, _MAX_WINDOW_BYTES)
+            # Of a damaged log without line feeds, each window is as large as what is left of the ones before.
+            begin, window = at, min(2 * window, max(len(rest), _MAX_WINDOW_BYTES))
     finally:
         # A caller that has found its line lets the generator go: an error would be printed then and not raised.
         with suppress(OSError):
