@@ -31,7 +31,7 @@ class FaultOptions:
         folder: Where files are made; deleted after the run.
         seed: The seed of the random faults: the same seed gives the same faults.
         count: How many faults each row makes, 1 or more; None for the row's own number.
-        only: A part of the names of the faults that the row ``share`` makes; empty for all of them.
+        only: A part of the names of the faults of ``share`` and of the commands of ``at-calls``; empty for all.
     """
 
     folder: Path

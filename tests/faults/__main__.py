@@ -57,7 +57,7 @@ def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"one of {', '.join(ROWS)}; all where none is named")
     parser.add_argument("--count", type=_at_least_one, metavar="N", help="faults of each row; its own number without")
-    parser.add_argument("--only", default="", metavar="TEXT", help="faults of `share` whose name has this text")
+    parser.add_argument("--only", default="", metavar="TEXT", help="faults or commands whose name has this text")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="the same seed makes the same faults")
     parser.add_argument("--folder", type=Path, help="where files are made; a folder in memory is fastest")
     asked = parser.parse_args(words)

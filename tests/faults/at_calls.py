@@ -222,7 +222,7 @@ def _rows(
     """Yield a tally for each scene, or raise NoToolError where calls cannot be interrupted."""
     if why_not():
         raise NoToolError(f"{row}: {why_not()}")
-    for name in SCENES:
+    for name in (name for name in SCENES if setting.only in name):
         outcomes = list(suffer(name, faults, setting))
         counts = {heading: sum(outcome.counts[heading] for outcome in outcomes) for heading in HEADINGS}
         wrong = [f"{outcome.fault}: {problem}" for outcome in outcomes for problem in outcome.problems]
