@@ -81,7 +81,7 @@ def restore(project: Project, /, **options: Any) -> None:
 
     They keep their names and counts.
 
-    --json answers as retire
+    --json answers like `retire`
     """
     _curate(project, "restore", options)
 
@@ -97,7 +97,7 @@ def pin(project: Project, /, *, off: bool, **options: Any) -> None:
 
     A pinned entry stays, however it is rated. After --off, the next update prunes the entry if the policy says so.
 
-    --json answers as retire
+    --json answers like `retire`
     """
     _curate(project, "unpin" if off else "pin", options)
 
@@ -115,7 +115,7 @@ def reword(project: Project, /, *, name: str, text: str | None, until: str | Non
     Its name and its counts stay. A TEXT of - is read from standard input. Without TEXT, only the day of --until
     changes; `--until never` removes the day.
 
-    --json answers as retire
+    --json answers like `retire`
     """
     if text is None and until is None:
         raise BadInputError("reword", "needs a TEXT or --until", "give one of them; nothing was recorded")
@@ -130,10 +130,10 @@ def reword(project: Project, /, *, name: str, text: str | None, until: str | Non
 def move(project: Project, /, *, section: str, **options: Any) -> None:
     """Move entries to a section.
 
-    SECTION is patterns, mistakes, user, project or others. These are beginnings of the headings of the later playbook
-    format; the whole heading or its slug works too.
+    SECTION is patterns, mistakes, user, project or others. Each is the beginning of a heading of the later playbook
+    format, such as MISTAKES TO AVOID; the whole heading or its slug works too.
 
-    --json answers as retire
+    --json answers like `retire`
     """
     if not options["names"]:
         raise BadInputError("move", "needs a NAME before the section", "nothing was recorded")
@@ -149,7 +149,7 @@ def merge(project: Project, /, *, name: str, merged: tuple[str, ...], **options:
 
     NAME gets the counts of the merged entries, and their later ratings.
 
-    --json answers as retire
+    --json answers like `retire`
     """
     _curate(project, "merge", options | {"names": (name,)}, sources=merged)
 
@@ -157,7 +157,7 @@ def merge(project: Project, /, *, name: str, merged: tuple[str, ...], **options:
 @click.command(cls=Verb, rater="human", example="tallybook undo --of 5f1c2f0e --reason 'the reflector misread it'")
 @click.argument("event", metavar="[ID]", required=False)
 @click.option("--of", "session_of", metavar="SESSION", help="Undo every event of a session so far.")
-@click.option("--writer", metavar="W", help="Undo what this machine did, in a shared book.")
+@click.option("--writer", metavar="W", help="Undo what machine W did, in a shared book.")
 @click.option("--since", metavar="WHEN", help="Undo only what --writer did after this moment.")
 @click.option("--yes", is_flag=True, help="Undo what --writer did without asking.")
 @with_reason
@@ -222,8 +222,8 @@ def _undone_json(done: UndoResult) -> dict[str, Any]:
 
 
 _chosen = click.argument("numbers", metavar="[NUMBER]...", nargs=-1)
-_of = click.option("--of", "session_of", metavar="SESSION", help="Take every open proposal of a session.")
-_everything = click.option("--all", "everything", is_flag=True, help="Take every open proposal.")
+_of = click.option("--of", "session_of", metavar="SESSION", help="Decide every open proposal of a session.")
+_everything = click.option("--all", "everything", is_flag=True, help="Decide every open proposal.")
 
 
 @click.command(cls=Verb, example="tallybook proposals")
@@ -291,7 +291,7 @@ def reject(project: Project, /, **options: Any) -> None:
 
     NUMBER is the number of a proposal, as `proposals` lists it. Inside an agent this is refused.
 
-    --json answers as proposals accept
+    --json answers like `proposals accept`
     """
     _decide_proposals(project, options, curation.reject)
 
@@ -327,7 +327,8 @@ OUT_OF_REACH = "git history, checkouts, backups, other copies and other users' c
 @click.command(
     cls=Verb,
     rater="human",
-    example="tallybook redact --text - --reason 'a name' --yes < name.txt; tallybook redact 12 --reason typo",
+    example="tallybook redact --text - --reason 'a name' --yes --expect 2 < name.txt; "
+    "tallybook redact 12 --reason typo",
 )
 @click.argument("event", metavar="[ID]", required=False)
 @click.option("--text", help="Redact this text everywhere; - reads it from stdin.")
@@ -504,7 +505,7 @@ def demote(project: Project, /, *, name: str, reason: str, as_json: bool, **by: 
 
     It leaves the project's playbook, and starts in yours without ratings. Inside an agent this is refused.
 
-    --json answers as promote
+    --json answers like `promote`
     """
     require_person("demote", by["rater"])
     author, mine = parameters.provenance_of(by), personal.require_own(project)

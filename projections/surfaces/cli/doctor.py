@@ -575,7 +575,7 @@ def check(project: Project, /, *, as_markdown: bool, if_present: bool, as_json: 
     Exit code 1: a file differs from the ledger, the gate is closed, or there is no ledger. Exit code 3: the ledger is
     damaged. A project without measurements has no gate.
 
-    --json answers as doctor
+    --json answers like `doctor`
     """
     if options["score_id"] is not None:
         # A wrong name is an error of the command line, not a finding.

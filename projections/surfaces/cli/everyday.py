@@ -61,9 +61,9 @@ def show(project: Project, /, *, names: tuple[str, ...], as_json: bool, **option
     WHEN is an event number, ~N (N events before the last), a date or time, an age such as 2d, session:ID (before that
     session), session:ID+ (after it) or git:REV (the playbook of a commit). --gone lists the entries that were pruned,
     retired, removed, merged or undone; the latest comes last. --last-change names for each entry the event that last
-    changed its counts, its text or its status. --as-agent shows the entries that a session is given. With --for it
-    ranks them for a task: the score of an entry is the relevance of the task's words plus the proof of its ratings, the
-    lower end of the 95 % interval of its share of helpful ones; --sort trust sorts by that end. Inside an agent the
+    changed its counts, its text or its status. --as-agent shows the entries that a session is given. With --for, they
+    are ranked for a task. The score of an entry is how well its text matches the words of the task, plus the lower end
+    of the 95 % interval of its share of helpful ratings. --sort trust sorts by that lower end. Inside an agent the
     answer is recorded as an injection.
 
     --json answers the playbook in the specification's format; --gone: [{name, text, helpful, harmful, status, rule,
@@ -190,7 +190,7 @@ def add(project: Project, /, *, text: str, again: bool, as_json: bool, **options
     text only resembles an entry, it is added, and the answer names that entry and the words that differ. After the day
     of --until the entry stays in the playbook but is no longer injected, and `review` asks about it.
 
-    --json answers as record
+    --json answers like `record`
     """
     text = parameters.read_text(text, "the text of the entry")
     author, key = parameters.provenance_of(options), options["key"]
@@ -213,7 +213,7 @@ def rate(project: Project, /, *, as_json: bool, **options: Any) -> None:
 
     All names of one command are recorded as one batch.
 
-    --json answers as record
+    --json answers like `record`
     """
     names, rating, reason = options["names"], options["rating"], options["reason"]
     if not names:
@@ -294,8 +294,8 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
     Give its name or words of its text. Entries that left the playbook are included.
 
     --json answers {name, text, status, helpful, harmful, rule, decided_by, trail, ignored, origin, original, notes,
-    told, cited, stood, deciding, lineage, stale}, or {matches}; stale is {sessions, unused, gone, says}, without --at
-    only
+    told, cited, stood, deciding, lineage, stale}, or {matches}; stale is {sessions, unused, gone, says}, and is missing
+    with --at
     """
     from tallybook.projections.surfaces.history import stories
 

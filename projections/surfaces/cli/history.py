@@ -95,9 +95,9 @@ def _select(project: Project, options: Mapping[str, Any]) -> tuple[Log, EventFil
 def log(project: Project, /, *, as_json: bool, **options: Any) -> None:
     """List events, newest last.
 
-    With a NAME, only the events that name this entry are listed. The event of an update names no entry that it prunes;
-    `why NAME` shows the pruning. WHEN is as for `show --at`; --since A --until B lists the events between the playbooks
-    of `diff A B`.
+    With a NAME, only the events that name this entry are listed. The event of an update does not name the entries that
+    it prunes, so a pruning is not listed; `why NAME` shows it. WHEN is as for `show --at`; --since A --until B lists
+    the events between the moments A and B, which `diff A B` compares.
 
     --json answers one event a line, with undone_by where it was undone
     """
@@ -142,9 +142,9 @@ def sql(project: Project, /, *, query: str, when: str | None, as_json: bool) -> 
 
     The database is SQLite. A QUERY of - is read from standard input. Tables: events, ratings, sessions, points (the
     playbook) and graveyard (the entries that left it); PRAGMA table_info(NAME) shows their columns. A query cannot
-    write, and cannot read files or network addresses. --json prints one object a line for each row.
+    write, and cannot read files or network addresses.
 
-    --json answers one row a line
+    --json answers each row as one object on a line
     """
     from tallybook.projections.surfaces.console import terminal
     from tallybook.projections.surfaces.history import sql as engine
@@ -168,8 +168,8 @@ def diff(project: Project, /, *, first: str, second: str | None, as_json: bool) 
 
     A and B are each a WHEN, as for `show --at`. Without B, A is compared with now. B may be the earlier moment.
 
-    --json answers {from, to, added, gone, changed, order, top}: what turns the first playbook into the second; an end
-    is {seq, at, commit}
+    --json answers {from, to, added, gone, changed, order, top}; from and to are each {seq, at, commit}, and the other
+    keys turn the first playbook into the second
     """
     change = stories.compare(project, first, second)
     output.note(*change.before.notes, *change.after.notes)

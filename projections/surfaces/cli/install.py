@@ -96,7 +96,7 @@ def uninstall(context: click.Context, /, *, agents: tuple[str, ...], user: bool,
     AGENT is claude, codex, gemini, copilot or cursor; without AGENT, the files of all agents are removed. Settings that
     are unchanged since `init` get their earlier text back; from settings that were changed, only the hooks are removed.
 
-    --json answers as init, without others
+    --json answers like `init`, without others
     """
     target = places.find_target(context.find_root().params["folder"], user=user)
     steps = tuple(plan.uninstall(target, agents))

@@ -23,7 +23,7 @@ from tallybook.projections.surfaces.workspace.project import Project
 
 @click.command(cls=Verb, rater="human", example="tallybook lift ask playbook")
 @click.argument("words", metavar="[ask playbook|new|NAME... | stop | NAME]", nargs=-1)
-@click.option("--outcome", metavar="OUTCOME", default="clean", help="With ask: compare by clean, or by a score.")
+@click.option("--outcome", metavar="OUTCOME", default="clean", help="With ask: compare by clean calls, or by a score.")
 @at_when
 def lift(project: Project, /, *, words: Sequence[str], outcome: str, when: str | None, **options: Any) -> None:
     """Measure whether the playbook and its entries help.

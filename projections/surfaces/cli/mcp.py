@@ -463,9 +463,9 @@ TOOLS: Final[Mapping[str, type[PlaybookTool | WhyTool | HistoryTool | RateTool |
 def mcp(project: Project, /, *, session: str | None) -> None:
     """Serve the playbook to a model over MCP.
 
-    A client of the Model Context Protocol starts it and talks to it over standard input and output. Ratings and entries
-    of the model are recorded with the rater `agent`; `tallybook undo --of SESSION` undoes them. The setting write =
-    false in the section [mcp] lets the model only read.
+    A client of the Model Context Protocol starts this command and talks to it over standard input and output. Ratings
+    and entries of the model are recorded with the rater `agent`; `tallybook undo --of SESSION` undoes them. The setting
+    write = false in the section [mcp] lets the model only read.
     """
     # A session that the ledger cannot hold stops the server at once, so that no rating fails later.
     provenance_of({"session": session})

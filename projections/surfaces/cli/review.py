@@ -221,13 +221,13 @@ def review(project: Project, /, *, as_json: bool, **options: Any) -> None:
     """Decide about entries and proposals, one key each.
 
     At most 30 items are shown: contested entries, those past their last day, those that agents' ratings pruned, lessons
-    and other proposals of agents, entries that resemble each other, entries with few ratings, and those without a sign
-    of use or about paths that git no longer has. Each decision is recorded when its key is pressed; `tallybook undo`
-    undoes it. What was decided is not asked again for 90 days, unless the entry changed. In a pipe, with --json or
-    inside an agent, the items are only listed. --list needs-ratings lists the entries that most need ratings: first the
-    one with the widest 95 % interval of its share of helpful ratings. --list duplicates lists the pairs of entries that
-    resemble each other: their words are compared, whatever the order. One different word can reverse the meaning, so
-    each pair is listed with the words that differ and the command that merges the two if they say the same.
+    and other proposals of agents, entries that resemble each other, entries with few ratings, entries without a sign of
+    use, and entries about paths that git no longer has. Each decision is recorded when its key is pressed; `tallybook
+    undo` undoes it. What was decided is not asked again for 90 days, unless the entry changed. In a pipe, with --json
+    or inside an agent, the items are only listed. --list needs-ratings lists the entries that most need ratings: first
+    the one with the widest 95 % interval of its share of helpful ratings. --list duplicates lists the pairs of entries
+    that resemble each other: their words are compared, whatever the order. One different word can reverse the meaning,
+    so each pair is listed with the words that differ and the command that merges the two if they say the same.
 
     --json answers [{why, names, says, entries, proposal}]; --list needs-ratings: [{name, text, helpful, harmful, low,
     high, width}]; --list duplicates: [{similarity, entries, merge}]

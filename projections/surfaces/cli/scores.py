@@ -234,7 +234,7 @@ def gate_options(command: common.Command) -> common.Command:
             *("--no-drop", "greatest_drop"),
             metavar="N",
             type=_POINTS,
-            help="Close it more than N points below baseline or last session.",
+            help="Close it if over N points below baseline or last session.",
         ),
         click.option("--min", "minimum", metavar="N", type=_POINTS, help="Close the gate below N points."),
         click.option("--component", "score_id", metavar="ID", help="Check this component; without it, all of them."),
@@ -250,9 +250,9 @@ def gate_verb(project: Project, /, *, when: str | None, as_json: bool, **options
     """Exit with 0 if the scores let the agent evolve, else 1.
 
     A critical score closes every gate. A score below 70 closes only the gate of its own component. A regression closes
-    the gate until `tallybook score baseline` acknowledges it or a later session scores high enough. scoring-config.yaml
-    has the bounds. A gate judges the latest session that has a score. Where none of the scores has data, the gate is
-    closed. Where scoring is off, it is open.
+    the gate until `tallybook score baseline` acknowledges it or a later session scores high enough. The bounds are in
+    scoring-config.yaml. A gate judges the latest session that has a score. Where none of the scores has data, the gate
+    is closed. Where scoring is off, it is open.
 
     --json answers {open, day, reasons}, a reason {rule, score_id, value, bound, text, closes, day}
     """

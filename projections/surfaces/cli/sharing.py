@@ -48,9 +48,9 @@ def share(project: Project, /, *, action: str, address: str | None, as_json: boo
     The machines exchange events through a book, which git, PostgreSQL or an object store holds. With git, postgres or
     objects as ACTION, this project joins the book there, makes it if there is none, or moves the book that it already
     shares to that place. `status` and `members` show the book. `verify`, `repair` and `upgrade` maintain it. `publish`
-    publishes the text of one of your own events, which ADDRESS names, although it was masked. `off` stops sharing. For
-    git, ADDRESS is the name or address of a remote, by default origin. Joining, repair, upgrade and publish ask first.
-    Without a terminal they need --yes; inside an agent they are refused.
+    publishes the unmasked text of one of your own events, given as ADDRESS. `off` stops sharing. For git, ADDRESS is
+    the name or address of a remote, by default origin. Joining, repair, upgrade and publish ask first. Without a
+    terminal they need --yes; inside an agent they are refused.
 
     --json answers a preview, the result of a sync, the state or a check
     """
@@ -197,7 +197,7 @@ def _preview_lines(shown: Mapping[str, Any], *, read_only: bool) -> list[str]:
 def sync(project: Project, /, *, limit_s: float, as_json: bool, **options: bool) -> int:
     """Exchange events with the shared book.
 
-    It takes in the events of other machines and publishes those of this one. What is not published within the limit
+    `sync` takes in the events of other machines and publishes those of this one. What is not published within the limit
     waits for the next sync. If the book has another history than this machine's copy, --rejoin takes that history, sets
     the old copy aside, and publishes the events that the new history lacks. If the book has moved, `sync` names the new
     place and, on a terminal, asks whether to go on there; otherwise it exits with 1.

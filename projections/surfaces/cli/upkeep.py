@@ -168,9 +168,9 @@ def _reply_result(project: Project, result: str, *, as_json: bool) -> None:
 def import_(project: Project, /, *, file: str | None, ledger: str | None, as_json: bool, **how: bool) -> None:
     """Import an existing playbook.json, or another ledger.
 
-    The entries of the FILE become events of the ledger; the same file a second time adds nothing. With --ledger, the
-    events of another ledger become events of this one, each once, from a file with the conflict of a merge as well; a
-    damaged ledger of this project is put together again, and the damaged file is set aside.
+    The entries of the FILE become events of the ledger; the same file a second time adds nothing. With --ledger, each
+    event of another ledger becomes an event of this one, once. Its file may contain the conflict of a merge. If this
+    project's ledger is damaged, it is repaired, and the damaged file is set aside.
 
     --json answers {imported, skipped, problems}; --ledger: {seq_from, seq_to, added, joined, renamed, ratings, batches,
     known, ignored, masked, redacted, unproven, repaired, aside, lost, dry_run}
@@ -207,11 +207,11 @@ def export(project: Project, /, *, form: str, file: str | None, as_json: bool) -
     """Write entries into a file that agents read.
 
     FORMAT is agents-md: the entries that a person typed, accepted or pinned, at most 2,000 characters, between two
-    markers in AGENTS.md, or in FILE: CLAUDE.md, GEMINI.md or .cursor/rules/tallybook.mdc, a file of its own. What is
-    outside of the markers stays. No hook updates the block: export again when `tallybook check` says that it is out of
-    date. Hooks do not inject entries that an agent already gets from such a file.
+    markers in AGENTS.md, or in FILE, which is CLAUDE.md, GEMINI.md or .cursor/rules/tallybook.mdc. Text outside of the
+    markers stays. No hook updates the block: export again when `tallybook check` says that it is out of date. Hooks do
+    not inject entries that an agent already gets from such a file.
 
-    --json answers {file, changed, names, left_out}; left_out has each entry that does not go into it, and why
+    --json answers {file, changed, names, left_out}; left_out has each entry that is not in the file, and why
     """
     require_person("export")
     from tallybook.projections.surfaces.cli import selection
