@@ -32,8 +32,8 @@ def lift(project: Project, /, *, words: Sequence[str], outcome: str, when: str |
     those of the others. The score is the share of tool calls that did not fail, or --outcome. `stop` closes the
     question. Without arguments, every question is shown; with a NAME, the results for that entry.
 
-    --json answers [{number, question, names, outcome, share, asked, stopped, drawn, verdicts}]; ask: one of them, with
-    hold, withheld and plan
+    --json answers [{number, question, names, outcome, share, asked, stopped, drawn, verdicts}]; ask: one such object,
+    with hold, withheld and plan
     """
     as_json = options.pop("as_json")
     verb = words[0] if words else ""
