@@ -3,7 +3,7 @@
 The fields of a class, in their order, are the fields of the line's ``body``. Fields declared with ``FREE_TEXT`` hold
 text that a person or a model wrote; they are written to the line's free section and are None once they were redacted.
 
-To add a kind, follow "An event kind" in CONTRIBUTING.md: besides its class it needs a golden line and a summary.
+To add a kind, follow "An event kind" in CONTRIBUTING.md: besides its class it needs rows in several tables.
 """
 
 from __future__ import annotations
@@ -606,7 +606,7 @@ class ReflectionStarted(Event):
     """A model is about to be called. Without a later completion or failure the call was interrupted.
 
     Attributes:
-        rater: Which rater is called: claude, anthropic.
+        rater: Which rater is called, such as claude.
         tokens: Expected cost, in tokens.
     """
 
