@@ -23,7 +23,7 @@ from tallybook.projections.surfaces.cli.mcp import TOOLS
 from tallybook.projections.surfaces.history import events
 from tallybook.projections.surfaces.history.shared_log import SharedLog
 from tallybook.projections.surfaces.sharing import syncing
-from tallybook.projections.surfaces.writing import commands, curation, record
+from tallybook.projections.surfaces.writing import commands, curation, record, requests
 from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 
@@ -258,6 +258,18 @@ def test_the_page_of_a_shared_project(anna: SharedMachine, tmp_path: Path) -> No
     assert [] == [
         rater for rater in read_page(path.read_text(encoding="utf-8"))[1]["film"]["raters"] if " at " in rater
     ]
+
+
+def test_the_page_tells_when_shared_events_happened(anna: SharedMachine, tmp_path: Path) -> None:
+    """With and without texts, a story has the time at which an event was recorded, not at which it was published."""
+    added = requests.Update({"new_key_points": ["An entry of a day long past."]})
+    record.write(anna.project, [Request(added, HUMAN, when="2026-01-31T12:00:00.000000Z")])
+    anna.sync()
+    for more in ([], ["--without-texts"]):
+        path = tmp_path / "page.html"
+        assert 0 == anna.run("page", "--output", str(path), "--force", *more).code
+        stories = read_page(path.read_text(encoding="utf-8"))[1]["stories"]["stories"]
+        assert "2026-01-31 12:00" in str(stories), more
 
 
 def test_the_page_shows_a_batch_that_was_recorded_during_a_sync(

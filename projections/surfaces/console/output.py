@@ -172,7 +172,7 @@ def format_time(at: object) -> str:
 def read_event_time(row: Mapping[str, Any]) -> str:
     """Return when an event happened; of one in a shared book ``at`` is when it was published there.
 
-    Of an own event it is when it was recorded, as in the order of the log.
+    Of an own event it is when it was recorded.
     """
     return str((row["by"].get("writer") and row.get("when")) or row["at"])
 

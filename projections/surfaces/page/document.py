@@ -37,7 +37,7 @@ from tallybook.projections.scores import summary
 from tallybook.projections.scores.config import DASHBOARD, SESSION
 from tallybook.projections.scores.scoring import Level, alerts, is_enough
 from tallybook.projections.scores.view import OVERALL_ID, Scores
-from tallybook.projections.surfaces.console.output import format_count
+from tallybook.projections.surfaces.console.output import format_count, read_event_time
 from tallybook.projections.surfaces.console.story_text import tell_story
 from tallybook.projections.surfaces.history.moments import Moment
 from tallybook.projections.surfaces.history.reading import current, has_book, open_log
@@ -378,6 +378,8 @@ def _tell(film: Film, name: str, state: EntryStatuses, choices: Choices) -> dict
     if not choices.with_texts:
         for row in (*story["trail"], *story["ignored"], story["decided_by"]):
             if row is not None:
+                # Before its writer, by which a story knows that the event is of a shared book.
+                row["at"] = read_event_time(row)
                 row["by"] = {"rater": row["by"]["rater"]}
     sentences = tell_story(story)
     return {
