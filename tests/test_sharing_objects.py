@@ -48,6 +48,7 @@ def _folder(tmp_path: Path) -> Path:
         "s3://bucket/a?endpoint=http://host",
         "az://container/a?sas=secret",
         "gs://bucket/a#secret",
+        "s3://bucket/a?endpoint=",
         "file://host/a",
     ],
 )

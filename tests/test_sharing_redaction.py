@@ -14,6 +14,7 @@ from helpers.git_repositories import git, make_remote
 from helpers.shared_machines import Team
 from tallybook.ledger.storage import caches
 from tallybook.projections.surfaces.sharing import syncing
+from tallybook.projections.surfaces.sharing.membership import Membership
 from tallybook.projections.surfaces.writing import redact
 
 PRIVATE = "Ask Petra Zwiebel about the vault"
@@ -292,7 +293,6 @@ ADDRESSES = {
     "objects keys": ("objects", f"s3://anna:{SECRET}@bucket/x"),
     "objects query": ("objects", f"s3://bucket/x?secret_access_key={SECRET}"),
     "objects, a word for a query": ("objects", f"s3://bucket/x?{SECRET}"),
-    "folder, a word for a query": ("objects", f"file:///x?{SECRET}"),
     "objects, a word after an option": ("objects", f"s3://bucket/x?region=x&{SECRET}"),
     "objects, a query of the endpoint": ("objects", f"s3://bucket/x?endpoint=https://{PLACE}/%3F{SECRET}"),
     "objects, a fragment of the endpoint": ("objects", f"s3://bucket/x?endpoint=https://{PLACE}/%23{SECRET}"),
@@ -300,6 +300,22 @@ ADDRESSES = {
     "objects, a key in a variable": ("objects", f"s3://bucket/x?endpoint=http://{PLACE}&region=x"),
     "objects, a shared key of Azure": ("objects", f"az://container/x?account=anna&account_key={SECRET}"),
 }
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "file:///srv/c#/book.git",
+        "file:///srv/a?b.git",
+        "host:c#/x.git",
+        "ssh://anna@host/srv/c#/book.git",
+        "https://host/a%20b.git",
+        "s3://b/x?endpoint=https%3A%2F%2Fminio.corp%3A9000&region=x",
+    ],
+)
+def test_an_address_without_a_place_for_a_secret_is_shown_whole(address: str) -> None:
+    """A command that is printed with it names the same place."""
+    assert address == Membership("team", "git", address, "anna").shown_address
 
 
 @pytest.fixture(name="home")

@@ -194,7 +194,7 @@ def _is_url(text: str, scheme: str) -> bool:
     user = parts.username or ""
     # A token often stands in a user's place.
     is_token = len(user) >= _TOKEN_CHARS and any(map(str.isdigit, user)) and "@" not in unquote(user)
-    if parts.password is not None or is_token or parts.query or parts.fragment:
+    if parts.password is not None or is_token or parts.query or (parts.fragment and scheme == "https"):
         hint = "leave it out: git asks your credential helper; in CI, give --token-env NAME, a variable with the token"
         raise BadInputError(_describe(text), "its address holds a password or token", hint)
     # Git or ssh would read a host that begins so as an option.

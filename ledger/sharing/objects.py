@@ -209,7 +209,7 @@ def _check_address(address: str, login: str) -> SplitResult:
     if scheme not in _CLASSES or not is_place or not address.isprintable():
         raise BadInputError("ADDRESS", "is not that of an object store", _HINT)
     is_secretive = "@" in parts.netloc + endpoint.netloc or parts.fragment or endpoint.query or endpoint.fragment
-    if is_secretive or options.keys() - _OPTIONS.get(scheme, {}).keys():
+    if is_secretive or options.keys() - _OPTIONS.get(scheme, {}).keys() or not all(options.values()):
         why = "holds a login or an unknown option; keys are taken from the cloud's usual variables, or --profile NAME"
         raise BadInputError(f"{scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}", why, _HINT)
     if endpoint.scheme != "https" and endpoint.hostname not in _LOOPBACK:

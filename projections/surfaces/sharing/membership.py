@@ -34,8 +34,8 @@ LOGINS = {"git": "token_env", "postgres": "password_file", "objects": "profile"}
 """Name of an engine → the option of `share` that says where it finds what it logs in with."""
 # Of an address in another form all but the place may be a password or a token.
 _PLAIN: Final = re.compile(
-    r"/.*|file://[^?#]*|service=[\w.-]+|(?:\w+://)?(?:[^:@/?\s]{1,19}@)?[^@?#=\s]*"
-    r"(?:\?(?:&?(?:endpoint|region|account|sslmode)=[^@&?#%\s]*)*)?",
+    r"/.*|file://.*|service=[\w.-]+|(?!(?!ssh:)\w+://.*#)(?:\w+://)?(?:[^:@/?\s]{1,19}@)?[^@?=\s]*"
+    r"(?:\?(?:&?(?:endpoint|region|account|sslmode)=(?:[^@&?%\s]|%(?!3F|23|40))*)*)?",
     re.DOTALL,
 )
 _LABEL_CHARS = 40
