@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 # A rating's what-section is some 80 bytes, and there are few different ones; long ones hardly ever repeat.
 MEMO_ENTRIES = 16_384
 MEMO_BYTES = 256
-# A full memo takes no more, because remembering bodies that never repeat takes a sixth of a replay of them. After this
-# many batches with an unknown body it is emptied, because in time other bodies repeat.
+# A full memo takes no more, because remembering bodies that never repeat takes a sixth of a replay of them. Each time
+# that so many batches had an unknown body it is emptied, because in time other bodies repeat.
 MEMO_MISSES = 16_384
 _AT = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{6}Z"
 _TEXT = r'[^"\\\x00-\x1f]+'

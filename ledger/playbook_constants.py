@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+AGENT = "agent"
+"""The rater of marks, of what MCP rates, and of what an agent types."""
 MAX_INT = 2**53
 """Largest integer that every JSON reader keeps exact: many read each number as a double."""
 MAX_HOLD = 0.5

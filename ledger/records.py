@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from tallybook.ledger.line import RawBatch, join_key
+from tallybook.ledger.playbook_constants import AGENT
 
 if TYPE_CHECKING:
     from tallybook.ledger.events import Event
@@ -140,8 +141,8 @@ class Batch:
         if self._is_by_agent is None:
             line = b"\\" if self._raw is None else self._raw.lines[-1]
             # A JSON escape can stand for any text.
-            may_be = b"\\" in line or b'"rater":"agent"' in line
-            self._is_by_agent = may_be and self.records[-1].by.rater == "agent"
+            may_be = b"\\" in line or b'"rater":"%b"' % AGENT.encode() in line
+            self._is_by_agent = may_be and self.records[-1].by.rater == AGENT
         return self._is_by_agent
 
     def may_contain_text(self, text: str) -> bool:

@@ -22,7 +22,7 @@ import attrs
 from tallybook.ledger import events
 from tallybook.ledger.events import Entry
 from tallybook.ledger.names import format_names
-from tallybook.ledger.playbook_constants import REDACTED
+from tallybook.ledger.playbook_constants import AGENT, REDACTED
 from tallybook.projections.history.event_rows import summary
 from tallybook.projections.playbook.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.playbook.render import entry_json, needs_ratings
@@ -120,7 +120,6 @@ NEAR: Final = 2
 FEW_RATINGS: Final = 3
 
 HARMFUL: Final = "harmful"
-AGENT: Final = "agent"
 CONTESTED: Final = "contested"
 DISPUTED: Final = "in dispute"
 LEFT: Final = "left"

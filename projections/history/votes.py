@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 import attrs
 
 from tallybook.ledger import events
-from tallybook.ledger.playbook_constants import RATE
+from tallybook.ledger.playbook_constants import AGENT, RATE
 from tallybook.projections.playbook.fold import State, UndoneEvent, View, batch_view
-from tallybook.projections.playbook.view import AGENT
 
 if TYPE_CHECKING:
     from tallybook.ledger.records import Batch, EventRecord

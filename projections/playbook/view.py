@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 VERSION = "1.0"
 UNDONE: Final = "undone"
 UNKNOWN: Final = "unknown"
-AGENT: Final = "agent"
-"""The rater of marks, of what MCP rates, and of what an agent types."""
 PROTECTING_RATINGS: Final = 3
 
 

@@ -16,6 +16,7 @@ from tallybook.ledger.errors import BadInputError, DamagedLedgerError, UnknownEn
 from tallybook.ledger.events import PointAdded, PointEdited, PointRemoved, PointSeeded, is_day
 from tallybook.ledger.line import MAX_PROVENANCE_CHARS
 from tallybook.ledger.names import SECTIONS, format_names
+from tallybook.ledger.playbook_constants import AGENT
 from tallybook.ledger.storage.disk import reason
 from tallybook.projections.surfaces.agents.table import find_agent
 from tallybook.projections.surfaces.console.output import note
@@ -185,7 +186,6 @@ PROVENANCE_OPTIONS: Final = {
     "model": "Record the model that rated.",
 }
 HUMAN: Final = "human"
-AGENT: Final = "agent"
 
 
 def provenance_of(options: Mapping[str, Any]) -> dict[str, str]:

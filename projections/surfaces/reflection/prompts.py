@@ -18,9 +18,9 @@ from tallybook.ledger.decisions.curation import OPERATIONS
 from tallybook.ledger.decisions.update import FIELDS, UNKNOWN_KEY, shorten_key
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import RATINGS, PointCited, PointNoted, TranscriptRead
+from tallybook.ledger.playbook_constants import AGENT
 from tallybook.projections.history.reflections import NO_RATER, ReflectedSession, Reflections
 from tallybook.projections.playbook import inject
-from tallybook.projections.playbook.view import AGENT
 from tallybook.projections.surfaces.hooks import citations, handler
 from tallybook.projections.surfaces.reflection import transcript
 from tallybook.projections.surfaces.reflection.marks import MarkedMessage, read_marks

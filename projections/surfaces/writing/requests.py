@@ -21,10 +21,10 @@ from tallybook.ledger.errors import BadInputError, NothingToDoError, Problem
 from tallybook.ledger.events import Event
 from tallybook.ledger.line import BY_FIELDS, KNOWN_RATERS, digest, is_digest
 from tallybook.ledger.names import section_by_name
-from tallybook.ledger.playbook_constants import PERSONAL_PREFIX, PLAYBOOK_NEUTRAL, RATE
+from tallybook.ledger.playbook_constants import AGENT, PERSONAL_PREFIX, PLAYBOOK_NEUTRAL, RATE
 from tallybook.ledger.storage.redacted_digests import Redactions
 from tallybook.projections.history.votes import RETIRE, VOTES, Votes
-from tallybook.projections.playbook.view import AGENT, Playbook
+from tallybook.projections.playbook.view import Playbook
 from tallybook.projections.surfaces.history import playbook_file
 from tallybook.projections.surfaces.history.checkpoints import Form
 
