@@ -103,7 +103,7 @@ class SceneTrial:
     def suffer(self, fault: Fault) -> InterruptionResult:
         """Interrupt the command once, and check the result."""
         answer = self.staged.play(fault)
-        wrong = unclear(fault, answer)
+        wrong = unclear(fault, answer, is_silent=self.scene.silent)
         is_written = self.scene.held or self.scene.words[0] == "replay"
         if (
             answer.code == 0
@@ -151,8 +151,11 @@ class SceneTrial:
         return counts, stood, wrong
 
 
-def unclear(fault: Fault, answer: CommandResult) -> list[str]:
-    """Return the fault of an answer by itself: neither a success nor one clear line and its exit code."""
+def unclear(fault: Fault, answer: CommandResult, *, is_silent: bool = False) -> list[str]:
+    """Return the fault of an answer by itself: neither a success nor one clear line and its exit code.
+
+    A hook, which is silent, ends with 0 beside its line.
+    """
     if fault.how == KILL:
         return [] if answer.code == -signal.SIGKILL else [f"was not killed: {answer}"]
     unread = rf"{GIVEN}: cannot be read|is not a folder that you may read"
@@ -161,13 +164,15 @@ def unclear(fault: Fault, answer: CommandResult) -> list[str]:
     is_listed = answer.code == EXIT_NOT_WRITTEN and "not erased: " in answer.out
     is_part = answer.code == EXIT_NOT_WRITTEN and "the rest stays pending" in answer.err
     complaints = [line for line in answer.err.splitlines() if not line.startswith("note: ")]
+    is_told = complaints != [] if is_silent else answer.code != 0 and not is_listed
     faults = {
         "an exit code that says something else": answer.code not in {0, EXIT_NOT_WRITTEN} and not is_input,
         "its insides": "Traceback" in answer.out + answer.err,
-        "not one line": len(complaints) != (answer.code != 0 and not is_listed),
+        "not one line": len(complaints) != is_told,
         "a line of somebody else's": not all(line.startswith("tallybook: ") for line in complaints),
         "an answer beside an error": answer.code != 0 and answer.out != "" and not (is_listed or is_part),
         "a success that takes itself back": answer.code == 0
+        and not is_silent
         and any(said in answer.err for said in ("nothing was recorded", "unknown whether it was recorded")),
     }
     return [f"{what}: {answer}" for what, is_so in faults.items() if is_so]
