@@ -294,6 +294,7 @@ def test_every_table_is_described(queried: Project, table: str) -> None:
         "selct 1",
         "SELECT json('stop')",
         "SELECT '\x00' FROM",
+        "SELECT '\udcff'",
     ],
 )
 def test_a_statement_other_than_a_query_is_refused(

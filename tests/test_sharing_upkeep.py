@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 from helpers.commands import Run, lay_out
 from helpers.engines import git_engine
 from helpers.example_secrets import EXAMPLES
+from helpers.git_repositories import make_remote
 from helpers.memory_store import make_run
 from helpers.shared_machines import Team, make_team
 from tallybook.ledger.codec import encode
@@ -372,3 +374,18 @@ def test_a_book_is_not_moved_onto_another_one(trio: Team, tmp_path: Path) -> Non
     move(trio, "anna", code=3)
     engine = git_engine(trio.address, "main", str(tmp_path / "reader"))
     assert engine.read(0).moved is None
+
+
+def test_a_folder_whose_name_is_not_utf_8_has_a_page_and_shares(project: Path, run: Run) -> None:
+    """The page shows another character for each such byte, and sharing finds the folder again."""
+    folder = project / os.fsdecode(b"\xff\xfe")
+    (folder / ".claude").mkdir(parents=True)
+    here = ("--project", str(folder))
+    assert 0 == run(*here, "add", "Use type hints").code
+    assert 0 == run(*here, "page", "--output", str(project / "page.html")).code
+    assert "??" in (project / "page.html").read_text(encoding="utf-8")
+    remote = str(make_remote(project / "remote.git"))
+    assert 0 == run(*here, "share", "git", remote, "--book", "team", "--yes").code
+    assert 0 == run(*here, "sync").code
+    off = run(*here, "share", "off").out
+    assert f"run: tallybook share git {remote} --book team\n" in off

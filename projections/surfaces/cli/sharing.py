@@ -328,13 +328,17 @@ def _publish(project: Project, options: Mapping[str, Any], as_json: bool) -> Ans
 
 
 def _turn_off(project: Project, *_options: Any) -> Answer:
-    was_shared = membership.load(project) is not None
+    part = membership.load(project)
+    was_shared = part is not None
     with ExitStack() as stack:
         # A sync that runs would note its end, and turn sharing on again; where nothing can be written, none runs.
         with suppress(CannotWriteError):
             stack.enter_context(replica.lock(project.ledger, _OFF_WAIT_MS) if was_shared else nullcontext())
         was_shared |= membership.forget(project)
-    done = "Sharing is off. The playbook keeps what it has; `tallybook share` turns it on again."
+    done = "Sharing is off. The playbook keeps what it has"
+    if part is not None:
+        again = membership.share_command(part.engine, part.address, part.name, part.login)
+        done += f"; to turn it on again, run: {again}"
     return {"shared": False, "was_shared": was_shared}, [done], 0
 
 

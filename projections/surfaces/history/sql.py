@@ -185,6 +185,8 @@ def _translate_errors(text: str, until_s: float) -> Iterator[None]:
             # Ctrl-C, which arrived while the progress handler ran.
             raise KeyboardInterrupt from error
         raise BadInputError("the query", f"takes longer than {LIMIT_S:g} seconds", "ask for less") from error
+    except UnicodeEncodeError as error:
+        raise BadInputError("the query", "is not UTF-8 text", "give it as UTF-8") from error
     except MemoryError as error:
         raise BadInputError("the query", "needs more memory than there is", "ask for less") from error
 

@@ -108,7 +108,7 @@ def assemble(meta: Mapping[str, Any], document: Mapping[str, Any], sections: str
         "script": f"<script>{script}</script>",
     }
     # In one pass, so that nothing in a part is taken for a mark.
-    return re.sub("<!--([a-z]+)-->", lambda mark: parts[mark[1]], template).encode()
+    return re.sub("<!--([a-z]+)-->", lambda mark: parts[mark[1]], template).encode("utf-8", "replace")
 
 
 def is_page(path: Path) -> bool:

@@ -123,8 +123,9 @@ def load(project: Project) -> Membership | None:
 
 def _read(path: Path) -> Membership | None:
     with suppress(OSError, CannotWriteError, ValueError):
-        # Fields that other versions write are passed over.
-        return msgspec.json.decode(disk.read_file(path), type=Membership)
+        # Fields that other versions write are passed over. A path that is not UTF-8 has characters that the decoder of
+        # msgspec refuses.
+        return msgspec.convert(json.loads(disk.read_file(path)), Membership)
     return None
 
 
