@@ -63,8 +63,15 @@ def test_no_line_is_wider_than_the_terminal(name: str, width: int) -> None:
     assert max(map(cell_len, render_screen(SCREENS[name], width).splitlines())) <= width
 
 
+def test_a_width_of_nothing_counts_as_none(project: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where COLUMNS is 0, as in some jobs of CI, the playbook is printed all the same."""
+    commands.add(Project(project), "Use type hints", HUMAN)
+    monkeypatch.setenv("COLUMNS", "0")
+    assert "Use type hints" in run("show").out
+
+
 def test_an_own_event_is_shown_when_it_was_recorded() -> None:
-    """A row of the log has the time by which it is ordered: of an own event that came late, when it was recorded."""
+    """A row of the log has when a shared event happened; of an own event that came late, when it was recorded."""
     row = {"at": "2026-01-02T00:00:00.000000Z", "when": "2026-01-01T00:00:00.000000Z"}
     own, shared = row | {"by": {"rater": "human"}}, row | {"by": {"rater": "human", "writer": "anna-1f2e3d4c"}}
     assert [row["at"], row["when"]] == [output.read_event_time(own), output.read_event_time(shared)]

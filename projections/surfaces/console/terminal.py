@@ -50,7 +50,10 @@ def console_for(stream: IO[str] | None = None, width: int | None = None) -> Cons
         width: Columns, 20 at least; None asks the terminal, and takes 80 in a pipe.
     """
     output.METER.clear()
-    return _Terminal(file=stream or sys.stdout, width=width, markup=False, emoji=False, highlight=False)
+    console = _Terminal(file=stream or sys.stdout, width=width, markup=False, emoji=False, highlight=False)
+    # The variable COLUMNS can be 0, and then nothing at all would be printed.
+    console.width = console.width or 80
+    return console
 
 
 @contextmanager
