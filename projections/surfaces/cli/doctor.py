@@ -158,7 +158,7 @@ def check_redaction(project: Project) -> Iterator[Finding]:
     # Without a redaction there is nothing to look for in the project's folder.
     for path in find_pages(project) if redacted else ():
         message = f"{path.relative_to(project.root)} is a page, which no redaction reaches"
-        yield Finding(NOTE, message, f"run `tallybook page -o {quote(str(path))}` to write it again")
+        yield Finding(NOTE, message, f"if it is older, write it again: run `tallybook page -o {quote(str(path))}`")
 
 
 def check_secrets(project: Project) -> Iterator[Finding]:

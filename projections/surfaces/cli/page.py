@@ -51,6 +51,8 @@ def page(project: Project, /, *, name: str | None, when: str | None, as_json: bo
         _serve(project, attrs.evolve(choices, served=True), opens=options["opens"], as_json=as_json)
         return
     if options["output"] == "-":
+        if as_json:
+            raise BadInputError("--json and --output -", "exclude each other", "give a file, or leave --json out")
         sys.stdout.buffer.write(make(project, choices)[0])
         return
     if options["output"] == "":

@@ -225,13 +225,17 @@ def export(project: Project, /, *, form: str, file: str | None, as_json: bool) -
     reply(done, [f"{done['file']} {what}: {count}"], as_json=as_json)
 
 
+_LINE: Final = 'command -v tallybook >/dev/null && eval "$(tallybook completion {})"'
 SHELLS: Final = {
-    "bash": ("HOME", "", ".bashrc", 'eval "$(tallybook completion bash)"'),
-    "zsh": ("ZDOTDIR", "", ".zshrc", 'eval "$(tallybook completion zsh)"'),
-    "fish": ("XDG_CONFIG_HOME", ".config", "fish/completions/tallybook.fish", "tallybook completion fish | source"),
+    "bash": ("HOME", "", ".bashrc", _LINE.format("bash")),
+    "zsh": ("ZDOTDIR", "", ".zshrc", _LINE.format("zsh")),
+    "fish": (
+        *("XDG_CONFIG_HOME", ".config", "fish/completions/tallybook.fish"),
+        "command -q tallybook; and tallybook completion fish | source",
+    ),
 }
 """Shell → the folder of its start file, as a variable of the environment or else below the home folder; that file;
-the line that loads completion, which asks the installed version, so that an upgrade needs no second line."""
+the line that loads completion where there is a `tallybook`, and asks that, so that an upgrade needs no second line."""
 
 
 @click.command(epilog="Example: tallybook completion bash --install")
