@@ -234,6 +234,10 @@ class Write:
             self._append_decision(
                 tx, state, Decision(self.file.events), Request(PlainEvents(self.file.events), by, self.file.key)
             )
+        # Who emptied the file by mistake would not see it otherwise.
+        if removed := sum(isinstance(event, events.PointRemoved) for event in self.file.events):
+            message = f"a manual edit took out {removed} of its entries; `tallybook show --gone` lists them"
+            self.problems.append(errors.Problem("playbook.json", message))
         files, problems = spool.read_files(self.opened.project.ledger)
         self.problems += problems
         return [file for file in files if self._append_spool_file(tx, state, file)]
