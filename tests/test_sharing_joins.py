@@ -299,6 +299,8 @@ def test_a_reader_never_publishes(begun: Team) -> None:
     begun.sync("ben")
     assert {} == begun.memory.runs
     begun.sync("anna")
+    # The command that turns sharing on again does not make it publish.
+    assert begun.run("ben", "share", "off").out.endswith(" --read-only\n")
     # Without the option the machine publishes from then on.
     begun.share("ben")
     begun.sync("anna")

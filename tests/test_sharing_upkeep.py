@@ -352,6 +352,16 @@ def test_a_book_moves_back_and_a_false_seal_is_lifted(trio: Team) -> None:
     assert ("Advice of anna", 2, 0) == trio.entries("anna")["kpt_001"]
 
 
+def test_a_reader_follows_a_book_as_a_reader(trio: Team) -> None:
+    """The command that its answers name for the new place keeps the machine from publishing."""
+    trio.share("ben", "--read-only")
+    move(trio, "anna")
+    command = f"tallybook share objects {address_of(trio)} --book main --read-only"
+    for words, code in ((("sync",), 1), (("share", "status"), 0)):
+        answer = trio.run("ben", *words, code=code)
+        assert command in answer.out + answer.err
+
+
 def test_a_project_that_shares_again_elsewhere_moves_the_book(trio: Team) -> None:
     """Who turned sharing off and types another address moves the book; no engine is said to have lost it."""
     trio.run("anna", "share", "off")

@@ -337,8 +337,7 @@ def _turn_off(project: Project, *_options: Any) -> Answer:
         was_shared |= membership.forget(project)
     done = "Sharing is off. The playbook keeps what it has"
     if part is not None:
-        again = membership.share_command(part.engine, part.address, part.name, part.login)
-        done += f"; to turn it on again, run: {again}"
+        done += f"; to turn it on again, run: {membership.command_of(part)}"
     return {"shared": False, "was_shared": was_shared}, [done], 0
 
 

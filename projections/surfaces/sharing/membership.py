@@ -169,22 +169,24 @@ def find_misfit(project: Project) -> tuple[str, str] | None:
     paths = [_file(project), *sorted(_file(project).parent.glob("*.json"))] if own else []
     for part in (found for found in map(_read, paths) if found is not None):
         if part.ledger == own and part.path != here:
-            return f"{part.path} shares the book {part.name}", _command_of(part)
+            return f"{part.path} shares the book {part.name}", command_of(part)
         if part.ledger != own and part.path == here:
-            return f"another ledger in this place shared the book {part.name}", _command_of(part)
+            return f"another ledger in this place shared the book {part.name}", command_of(part)
     return None
 
 
-def _command_of(part: Membership) -> str:
-    return share_command(part.engine, part.address, part.name, part.login)
+def command_of(part: Membership) -> str:
+    """Return the command by which a machine has its part in a book."""
+    return share_command(part.engine, part.address, part.name, part.login, read_only=part.read_only)
 
 
-def share_command(engine: str, address: str, name: str, login: str = "") -> str:
+def share_command(engine: str, address: str, name: str, login: str = "", *, read_only: bool = False) -> str:
     """Return the command that shares a book."""
     words = ["tallybook", "share", engine, _without_secrets(address), "--book", name]
     if login:
         words += [f"--{LOGINS[engine].replace('_', '-')}", login]
-    return shlex.join(words)
+    # Without it, a machine that only read would publish.
+    return shlex.join([*words, *["--read-only"] * read_only])
 
 
 def require(project: Project) -> Membership:

@@ -463,7 +463,8 @@ def status_lines(state: Mapping[str, Any]) -> list[str]:
     book_end = "" if state["engine_end"] is None else f" of {state['engine_end']}"
     lines = [f"Book {state['name']} ({state['book']}) in {state['engine']} at {state['address']}: {engine}"]
     if state["moved"]:
-        lines.append(f"The book moved to {state['moved']['address']}; run: {share_command(**state['moved'])}")
+        command = share_command(**state["moved"], read_only=state["read_only"] == engines.READER)
+        lines.append(f"The book moved to {state['moved']['address']}; run: {command}")
     lines += [
         f"This machine is {state['writer']}; its own ledger ends at event {state['own_end']}",
         f"The playbook contains the book up to event {state['taken']}{book_end}",

@@ -423,7 +423,8 @@ class Sync:
         address, place = self.engine.address, self.result.moved
         self.result.refusal = str(newer_rules(address, self.newer)) if self.newer else ""
         if place is not None:
-            self.result.refusal = f"{address}: the book moved to {place.address}; run: {share_command(*place)}"
+            command = share_command(*place, read_only=self.engine.read_only)
+            self.result.refusal = f"{address}: the book moved to {place.address}; run: {command}"
         if self.result.refusal:
             return True
         if self.engine.read_only:
